@@ -1,0 +1,57 @@
+#include "config.h"
+
+#include "admission.h"
+
+#include <ifaddrs.h>
+#include <stdio.h>
+
+/* Whether the peer is this host, or in a subnet of one of its addresses as they are now. */
+static bool is_near(const struct sockaddr *peer)
+{
+    struct ifaddrs *list;
+    bool near = false;
+    if (getifaddrs(&list) < 0)
+        return false;
+    for (const struct ifaddrs *at = list; at && !near; at = at->ifa_next) {
+        struct network network;
+        near = at->ifa_addr && at->ifa_netmask &&
+               network_of_interface(at->ifa_addr, at->ifa_netmask, &network) &&
+               network.bits > 0 && network_contains(&network, peer);
+    }
+    freeifaddrs(list);
+    return near;
+}
+
+static bool is_allowed(const struct admission *admission, const struct sockaddr *peer)
+{
+    if (admission->anybody && admission->count == 0)
+        return true;
+    if (admission->count == 0)
+        return is_near(peer);
+    for (size_t i = 0; i < admission->count; i++)
+        if (network_contains(&admission->networks[i], peer))
+            return true;
+    return false;
+}
+
+int admission_check(const struct admission *admission, const struct sockaddr *peer,
+                    struct error *err)
+{
+    char host[ADDRESS_TEXT];
+    if (is_allowed(admission, peer))
+        return 0;
+    error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "address not allowed");
+    return error_hint(err, "ask for 'rdmaput serve --allow %s' there",
+                      address_format_host(peer, host));
+}
+
+char *admission_describe(const struct admission *admission, char *buf, size_t size)
+{
+    if (admission->count > 0)
+        snprintf(buf, size, "for the networks of --allow");
+    else if (admission->anybody)
+        snprintf(buf, size, "for anybody");
+    else
+        snprintf(buf, size, "for this host and its subnets");
+    return buf;
+}

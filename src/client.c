@@ -1,0 +1,224 @@
+#include "config.h"
+
+#include "client.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "device.h"
+#include "log.h"
+#include "signals.h"
+#include "wire.h"
+
+#define RETRY_NS (100 * CLOCK_NS_PER_MS)
+
+int client_parse_bind(const char *text, struct sockaddr_storage *addr, struct error *err)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found;
+    int rc = getaddrinfo(text, NULL, &hints, &found);
+    if (rc != 0) {
+        error_set(err, ERROR_USAGE, STAGE_OPEN, text, "--bind takes an address of this host: %s",
+                  gai_strerror(rc));
+        return error_hint(err, "'rdmaput devices' lists the addresses that reach a device");
+    }
+    memcpy(addr, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return 0;
+}
+
+static int look_up(const struct client_target *target, struct addrinfo **found, struct error *err)
+{
+    char port[8];
+    struct addrinfo hints = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    snprintf(port, sizeof port, "%u", target->port);
+    int rc = getaddrinfo(target->host, port, &hints, found);
+    if (rc == 0)
+        return 0;
+    error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, target->host,
+              "cannot find that host: %s", rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+    return error_hint(err, "check the spelling, or give its address");
+}
+
+/* One address, one attempt. *answered: the far host was reached, so other addresses would not help. */
+static int try_address(const struct client_target *target, const struct sockaddr *dest,
+                       const struct sockaddr *src, client_attempt attempt, void *context,
+                       struct endpoint *endpoint, bool *answered, struct error *err)
+{
+    int64_t deadline = clock_after(target->timeout);
+    if (endpoint_open(endpoint, target->timeout, signals_fd(), err) < 0)
+        return -1;
+    if (endpoint_resolve(endpoint, src, dest, deadline, err) == 0 &&
+        attempt(context, endpoint, deadline, err) == 0)
+        return 0;
+    *answered = endpoint->answered;
+    endpoint_close(endpoint);
+    return -1;
+}
+
+static int try_all(const struct client_target *target, const struct sockaddr *src,
+                   client_attempt attempt, void *context, struct endpoint *endpoint,
+                   bool *answered, struct error *err)
+{
+    struct addrinfo *found;
+    struct error first = {.class = ERROR_NONE};
+    if (look_up(target, &found, err) < 0)
+        return -1;
+    for (const struct addrinfo *at = found; at; at = at->ai_next) {
+        struct error cause = {.class = ERROR_NONE};
+        if (src && src->sa_family != at->ai_family) {
+            error_set(&cause, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, target->host,
+                      "--bind names an address of another family than the host's");
+        } else if (try_address(target, at->ai_addr, src, attempt, context, endpoint, answered,
+                               &cause) == 0) {
+            freeaddrinfo(found);
+            return 0;
+        }
+        if (!error_is_set(&first) || cause.class == ERROR_INTERRUPTED ||
+            (first.class == ERROR_UNAVAILABLE && cause.stage > first.stage))
+            first = cause;
+        if (*answered || cause.class != ERROR_UNAVAILABLE)
+            break;
+    }
+    freeaddrinfo(found);
+    *err = first;
+    return -1;
+}
+
+/* Whether trying again may find a server that is only starting. */
+static bool not_there_yet(const struct error *err)
+{
+    return (err->class == ERROR_UNAVAILABLE && err->stage == STAGE_CONNECT) ||
+           (err->class == ERROR_TEMPORARY && err->stage <= STAGE_CONNECT);
+}
+
+static int pause_or_stop(struct error *err)
+{
+    struct pollfd fd = {.fd = signals_fd(), .events = POLLIN};
+    if (poll(&fd, 1, (int)(RETRY_NS / CLOCK_NS_PER_MS)) > 0) {
+        error_clear(err);
+        return error_set(err, ERROR_INTERRUPTED, STAGE_CONNECT, NULL, "interrupted by a signal");
+    }
+    return 0;
+}
+
+int client_connect(const struct client_target *target, client_attempt attempt, void *context,
+                   struct endpoint *endpoint, struct error *err)
+{
+    struct sockaddr_storage bind_addr;
+    const struct sockaddr *src = NULL;
+    int64_t until = clock_after(target->wait);
+    if (target->bind) {
+        if (client_parse_bind(target->bind, &bind_addr, err) < 0)
+            return -1;
+        src = (const struct sockaddr *)&bind_addr;
+    }
+    for (;;) {
+        error_clear(err);
+        bool answered = false;
+        if (try_all(target, src, attempt, context, endpoint, &answered, err) == 0)
+            return 0;
+        if (answered || !not_there_yet(err) || clock_now() >= until)
+            return -1;
+        if (pause_or_stop(err) < 0)
+            return -1;
+    }
+}
+
+static int other_version(const char *peer, unsigned version, struct error *err)
+{
+    error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, peer,
+              "the server speaks version %u of the protocol, this program version %u", version,
+              WIRE_VERSION);
+    return error_hint(err, "install the same version of rdmaput at both ends");
+}
+
+static int understand_refusal(const struct endpoint *endpoint, const struct endpoint_answer *answer,
+                              struct error *err)
+{
+    struct wire_refusal refusal;
+    enum wire_result result = wire_decode_refusal(answer->data, answer->len, &refusal);
+    if (result == WIRE_OTHER_VERSION) {
+        error_clear(err);
+        return other_version(endpoint->peer, refusal.version, err);
+    }
+    if (result != WIRE_OK)
+        return -1;
+    char *hint = strchr(refusal.text, '\n');
+    if (hint)
+        *hint++ = '\0';
+    error_mask(refusal.text);
+    error_clear(err);
+    error_set(err, error_class_of_status(refusal.status), STAGE_CONNECT, endpoint->peer,
+              "the server refused: %s", refusal.text);
+    if (hint) {
+        error_mask(hint);
+        error_hint(err, "%s", hint);
+    }
+    return -1;
+}
+
+static int understand_welcome(const struct endpoint *endpoint, const struct endpoint_answer *answer,
+                              struct error *err)
+{
+    struct wire_welcome welcome;
+    switch (wire_decode_welcome(answer->data, answer->len, &welcome)) {
+    case WIRE_OK:
+        return 0;
+    case WIRE_OTHER_VERSION:
+        return other_version(endpoint->peer, welcome.version, err);
+    default:
+        error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, endpoint->peer,
+                  "another program listens on that port: it does not speak rdmaput's protocol");
+        return error_hint(err, "name the port of 'rdmaput serve': HOST:PORT; 'rdmaput post' writes "
+                               "into memory of any listener");
+    }
+}
+
+int client_greet(struct endpoint *endpoint, const struct client_greeting *greeting,
+                 int64_t deadline, struct endpoint_answer *answer, struct error *err)
+{
+    struct wire_hello hello = {.version = WIRE_VERSION};
+    uint8_t data[WIRE_HELLO_BYTES];
+    unsigned len = 0;
+    if (greeting) {
+        hello.role = greeting->role;
+        if (greeting->token)
+            memcpy(hello.token, greeting->token, WIRE_TOKEN_BYTES);
+        len = (unsigned)wire_encode_hello(&hello, data);
+    }
+    if (endpoint_connect(endpoint, greeting ? data : NULL, len, deadline, answer, err) < 0)
+        return answer->refused ? understand_refusal(endpoint, answer, err) : -1;
+    return greeting ? understand_welcome(endpoint, answer, err) : 0;
+}
+
+/* Asks for a connection as somebody who wants nothing. */
+static bool knock(struct endpoint *probe, int64_t deadline, struct error *err)
+{
+    static const struct client_greeting nothing = {.role = WIRE_ROLE_CHECK};
+    static const struct endpoint_wants least = {.send_depth = 1, .recv_depth = 1, .max_sge = 1};
+    struct endpoint_answer answer;
+    if (endpoint_create_queues(probe, &least, NULL, err) < 0)
+        return false;
+    if (client_greet(probe, &nothing, deadline, &answer, err) == 0 || probe->answered)
+        return true;
+    return err->class == ERROR_TEMPORARY && err->stage == STAGE_CONNECT && clock_now() >= deadline;
+}
+
+bool client_still_listens(const struct endpoint *endpoint, uint64_t ns)
+{
+    struct endpoint probe;
+    struct error ignored = {.class = ERROR_NONE};
+    int64_t deadline = clock_after(ns);
+    if (endpoint_open(&probe, ns, signals_fd(), &ignored) < 0)
+        return false;
+    bool listens = endpoint_resolve(&probe, NULL, rdma_get_peer_addr(endpoint->id), deadline,
+                                    &ignored) == 0 &&
+                   knock(&probe, deadline, &ignored);
+    endpoint_disconnect(&probe, ns);
+    endpoint_close(&probe);
+    return listens;
+}

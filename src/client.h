@@ -1,0 +1,57 @@
+/*
+ * client.h - reaching a server: from HOST:PORT to an established connection, trying again while
+ * nobody listens yet.
+ */
+#ifndef RDMAPUT_CLIENT_H
+#define RDMAPUT_CLIENT_H
+
+#include <stdint.h>
+
+#include "endpoint.h"
+#include "error.h"
+
+struct client_target {
+    const char *host;
+    uint16_t port;
+    const char *bind; /* NULL: any address of this host */
+    uint64_t timeout; /* ns */
+    uint64_t wait;    /* ns: how long to go on trying while nobody listens; 0: not at all */
+};
+
+/*
+ * Does one attempt on a resolved endpoint: makes queues and connects. 0, or -1 with *err, and
+ * everything that it made in context undone but for the endpoint itself.
+ */
+typedef int (*client_attempt)(void *context, struct endpoint *endpoint, int64_t deadline,
+                              struct error *err);
+
+/*
+ * Looks the host up, and for each of its addresses resolves it and makes the attempt, until one succeeds.
+ * With target->wait, all of it again while the server is not there. On success the endpoint is
+ * connected, and the caller's to close. An error that a server's answer caused is not tried again elsewhere.
+ */
+int client_connect(const struct client_target *target, client_attempt attempt, void *context,
+                   struct endpoint *endpoint, struct error *err);
+
+/* What client_connect is to say: a role of wire.h, with a token (WIRE_TOKEN_BYTES) or NULL. */
+struct client_greeting {
+    uint8_t role;
+    const uint8_t *token;
+};
+
+/* endpoint_connect with a HELLO, or with no private data at all (NULL), and the WELCOME or REFUSAL
+ * understood. Without a HELLO no WELCOME is due. */
+int client_greet(struct endpoint *endpoint, const struct client_greeting *greeting,
+                 int64_t deadline, struct endpoint_answer *answer, struct error *err);
+
+/*
+ * Whether somebody still listens where the endpoint was connected to: makes another connection for a
+ * moment, which is ended before anything is sent. Tells a connection that the far adapter ended from
+ * one whose peer died. At most ns.
+ */
+bool client_still_listens(const struct endpoint *endpoint, uint64_t ns);
+
+/* Looks up a numeric address of this host for --bind. 64 when it is none. */
+int client_parse_bind(const char *text, struct sockaddr_storage *addr, struct error *err);
+
+#endif

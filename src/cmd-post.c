@@ -1,0 +1,235 @@
+#include "config.h"
+
+#include "cmd-post.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "address.h"
+#include "log.h"
+#include "options.h"
+#include "poster.h"
+#include "report.h"
+#include "ticket.h"
+
+enum { KEY_REMOTE_ADDR = OPTIONS_OWN_KEYS, KEY_RKEY, KEY_CONTEXT, KEY_FLAGS };
+
+struct arguments {
+    struct options_common common;
+    struct options_connect connect;
+    struct options_segments segments;
+    struct options_arguments positional;
+    const char *target; /* TICKET, or HOST[:PORT] */
+    bool has_addr, has_rkey;
+    uint64_t remote_addr, context;
+    uint32_t rkey;
+    unsigned flags;
+};
+
+/* Where to connect and what to write into. */
+struct region_address {
+    struct ticket ticket; /* length 0 without one */
+    struct address address;
+};
+
+static const struct argp_option options[] = {
+    {"remote-addr", KEY_REMOTE_ADDR, "A", 0, "In place of a ticket: the memory's address", 10},
+    {"rkey", KEY_RKEY, "K", 0, "In place of a ticket: the memory's rkey", 10},
+    {"context", KEY_CONTEXT, "N", 0, "The wr_id of the first work request; each later one counts "
+                                     "up (0)", 10},
+    {"flags", KEY_FLAGS, "LIST", 0, "signaled (the default), fence, solicited, inline, with "
+                                    "commas between; none for none of them", 10},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static unsigned parse_flags(struct argp_state *state, const char *text)
+{
+    static const struct {
+        const char *name;
+        unsigned flag;
+    } names[] = {{"signaled", POSTER_SIGNALED}, {"fence", POSTER_FENCE},
+                 {"solicited", POSTER_SOLICITED}, {"inline", POSTER_INLINE}, {"none", 0}};
+    unsigned flags = 0;
+    for (const char *at = text;;) {
+        size_t len = strcspn(at, ","), i = 0, count = sizeof names / sizeof names[0];
+        while (i < count && (strlen(names[i].name) != len || strncmp(names[i].name, at, len) != 0))
+            i++;
+        if (i == count) {
+            argp_error(state, "--flags: '%.*s' is none of signaled, fence, solicited, inline, none",
+                       (int)len, at);
+            return 0;
+        }
+        flags |= names[i].flag;
+        if (at[len] == '\0')
+            return flags;
+        at += len + 1;
+    }
+}
+
+static void take_target(struct arguments *arguments, struct argp_state *state)
+{
+    if (arguments->positional.count < (arguments->segments.from ? 1 : 2))
+        argp_error(state, "a SEGMENT and TICKET are due");
+    arguments->target = arguments->positional.items[--arguments->positional.count];
+    bool is_ticket = ticket_looks_like(arguments->target);
+    if (is_ticket && (arguments->has_addr || arguments->has_rkey))
+        argp_error(state, "a ticket, and --remote-addr or --rkey: one of them is too much");
+    if (!is_ticket && !(arguments->has_addr && arguments->has_rkey))
+        argp_error(state, "the last argument, '%s', is no ticket; without one, --remote-addr and "
+                          "--rkey are due", arguments->target);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->segments;
+        state->child_inputs[1] = &arguments->connect;
+        state->child_inputs[2] = &arguments->common;
+        return 0;
+    case KEY_REMOTE_ADDR:
+        arguments->remote_addr = options_number(state, "--remote-addr", arg, UINT64_MAX);
+        arguments->has_addr = true;
+        return 0;
+    case KEY_RKEY:
+        arguments->rkey = (uint32_t)options_number(state, "--rkey", arg, UINT32_MAX);
+        arguments->has_rkey = true;
+        return 0;
+    case KEY_CONTEXT:
+        arguments->context = options_number(state, "--context", arg, UINTPTR_MAX);
+        return 0;
+    case KEY_FLAGS:
+        arguments->flags = parse_flags(state, arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        options_add_argument(state, &arguments->positional, arg);
+        return 0;
+    case ARGP_KEY_END:
+        take_target(arguments, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {
+    {&options_segments_argp, 0, NULL, 0},
+    {&options_connect_argp, 0, NULL, 0},
+    {&options_common_argp, 0, NULL, 0},
+    {NULL, 0, NULL, 0},
+};
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "SEGMENT... TICKET\n--remote-addr A --rkey K SEGMENT... HOST[:PORT]",
+    .doc = "Write segments of files into memory that a peer exposes, with one-sided RDMA writes.\v"
+           "Posts rdma_post_writev(3) and prints each completion: its wr_id, bytes and status. "
+           "Works against any librdmacm listener; a ticket comes from 'rdmaput serve --region'.\n"
+           "\n"
+           "Examples:\n"
+           "  rdmaput post disk.img@4K+1M log@-64K=1M \"$(cat ticket)\"\n"
+           "  rdmaput post --remote-addr 0x7f0000000000 --rkey 0x1234 file 10.0.0.2:7475",
+    .children = children,
+};
+
+static int parse_ticket(const char *text, struct region_address *region, struct error *err)
+{
+    char problem[192] = "";
+    switch (ticket_parse(text, &region->ticket, problem, sizeof problem)) {
+    case TICKET_OK:
+        return 0;
+    case TICKET_VERSION:
+        error_set(err, ERROR_PROTOCOL, STAGE_OPEN, NULL, "the ticket is of another version: %s",
+                  problem);
+        return error_hint(err, "install the same version of rdmaput at both ends");
+    case TICKET_CUT_SHORT:
+        error_set(err, ERROR_USAGE, STAGE_OPEN, NULL, "the ticket is cut short: %s", problem);
+        break;
+    case TICKET_NOT_ONE:
+    case TICKET_MALFORMED:
+        error_set(err, ERROR_USAGE, STAGE_OPEN, NULL, "malformed ticket: %s", problem);
+        break;
+    }
+    return error_hint(err, "pass the whole line that 'rdmaput serve --ticket' wrote");
+}
+
+static int find_region(const struct arguments *arguments, struct region_address *region,
+                       struct error *err)
+{
+    char problem[256], hint[320];
+    const char *text = arguments->target;
+    if (ticket_looks_like(text))
+        return parse_ticket(text, region, err);
+    if (address_parse(text, &region->address, problem, sizeof problem, hint, sizeof hint) !=
+        ADDRESS_OK) {
+        error_set(err, ERROR_USAGE, STAGE_OPEN, text, "%s", problem);
+        return hint[0] ? error_hint(err, "%s", hint) : -1;
+    }
+    if (region->address.has_name)
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, text, "memory has no NAME: HOST[:PORT]");
+    region->ticket.remote_addr = arguments->remote_addr;
+    region->ticket.rkey = arguments->rkey;
+    return 0;
+}
+
+static void print_completion(uint64_t wr_id, uint64_t bytes, const char *status)
+{
+    printf("wr_id=%" PRIu64 " bytes=%" PRIu64 " status=%s\n", wr_id, bytes, status);
+}
+
+static int post(const struct arguments *arguments, const struct region_address *region,
+                struct plan *plan, struct source *source, struct error *err)
+{
+    struct poster_result result;
+    bool with_ticket = region->ticket.length > 0;
+    struct poster_job job = {
+        .target = with_ticket
+                      ? options_target(region->ticket.host, true, region->ticket.port,
+                                       &arguments->connect, &arguments->common)
+                      : options_target(region->address.host, region->address.has_port,
+                                       region->address.port, &arguments->connect,
+                                       &arguments->common),
+        .remote_addr = region->ticket.remote_addr,
+        .rkey = region->ticket.rkey,
+        .length = region->ticket.length,
+        .token = region->ticket.has_token ? region->ticket.token : NULL,
+        .context = arguments->context,
+        .flags = arguments->flags,
+        .plan = plan,
+        .source = source,
+        .completed = print_completion,
+    };
+    if (poster_run(&job, &result, err) < 0)
+        return -1;
+    puts(result.confirmed ? "delivery confirmed" : "delivery not confirmed");
+    report_posted(job.target.host, &result);
+    return 0;
+}
+
+int cmd_post(int argc, char **argv, struct error *err)
+{
+    struct arguments arguments = {.flags = POSTER_SIGNALED};
+    struct options_segment_list list = {.items = NULL};
+    struct region_address region = {.address = {.name = NULL}};
+    struct source *source = NULL;
+    struct plan *plan = NULL;
+    options_common_init(&arguments.common);
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    options_common_apply(&arguments.common);
+    int rc = -1;
+    if (find_region(&arguments, &region, err) == 0 &&
+        options_parse_segments(&arguments.segments, arguments.positional.items,
+                               arguments.positional.count, &list, err) == 0 &&
+        options_plan(&list, PLAN_AS_GIVEN, PLAN_TARGET_REGION, &source, &plan, err) == 0)
+        rc = post(&arguments, &region, plan, source, err);
+    plan_free(plan);
+    source_free(source);
+    options_free_segments(&list);
+    address_free(&region.address);
+    free(arguments.positional.items);
+    return rc;
+}

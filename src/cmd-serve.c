@@ -1,0 +1,232 @@
+#include "config.h"
+
+#include "cmd-serve.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "client.h"
+#include "log.h"
+#include "options.h"
+#include "region.h"
+#include "server.h"
+#include "sink-discard.h"
+#include "sink-file.h"
+#include "sink-region.h"
+
+enum {
+    KEY_REGION = OPTIONS_OWN_KEYS,
+    KEY_DUMP,
+    KEY_TICKET,
+    KEY_DISCARD,
+    KEY_READY_FILE,
+    KEY_ALLOW,
+};
+
+struct arguments {
+    struct options_common common;
+    const char *sink;
+    uint64_t region_size; /* 0: none */
+    const char *dump, *ticket, *ready_file, *bind;
+    bool discard, once;
+    uint16_t port;
+    uint64_t wait;
+    struct network *networks;
+    size_t network_count;
+};
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "Where it goes:", 10},
+    {"region", KEY_REGION, "SIZE", 0, "Into memory of SIZE", 10},
+    {"dump", KEY_DUMP, "FILE", 0, "With --region: written out to FILE when a session ends", 10},
+    {"ticket", KEY_TICKET, "FILE", 0,
+     "With --region and --bind: expose the memory to 'rdmaput post', and write the ticket for it to "
+     "FILE; - is standard output", 10},
+    {"discard", KEY_DISCARD, NULL, 0, "Verified, counted and thrown away", 10},
+    {NULL, 0, NULL, 0, "Who and where:", 20},
+    {"bind", OPTIONS_BIND, "ADDR", 0, "Listen on this address alone", 20},
+    {"port", OPTIONS_PORT, "N", 0, "Listen on this port (7475); 0: any free one", 20},
+    {"allow", KEY_ALLOW, "CIDR", 0,
+     "Who may connect: a network or address, several times, or any; without it, this host and its "
+     "subnets, and anybody where nothing is stored", 20},
+    {NULL, 0, NULL, 0, "How long:", 30},
+    {"once", '1', NULL, 0, "Exit after one admitted transfer, with its status", 30},
+    {"wait", OPTIONS_WAIT, "TIME", 0, "Exit with 75 when no client came within TIME", 30},
+    {"ready-file", KEY_READY_FILE, "FILE", 0,
+     "FILE appears once the server listens, with lines ADDR:PORT, and goes at the end", 30},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static void add_network(struct argp_state *state, struct arguments *arguments, const char *text)
+{
+    struct network *grown = realloc(arguments->networks,
+                                    (arguments->network_count + 1) * sizeof *grown);
+    if (!grown)
+        argp_failure(state, 71, errno, "--allow");
+    arguments->networks = grown;
+    if (!network_parse(text, &grown[arguments->network_count++]))
+        argp_error(state, "--allow: '%s' is neither ADDR, nor ADDR/BITS without bits set past "
+                          "BITS, nor any", text);
+}
+
+static void check_combination(const struct arguments *arguments, struct argp_state *state)
+{
+    int places = (arguments->sink != NULL) + (arguments->region_size > 0) + arguments->discard;
+    if (places > 1)
+        argp_error(state, "SINK, --region and --discard exclude each other");
+    if (arguments->dump && arguments->region_size == 0)
+        argp_error(state, "--dump goes with --region");
+    if (arguments->ticket && arguments->region_size == 0)
+        argp_error(state, "--ticket goes with --region");
+    if (arguments->ticket && !arguments->bind)
+        argp_error(state, "--ticket needs --bind ADDR, since memory is registered with one device");
+    if (arguments->sink && strcmp(arguments->sink, "-") == 0)
+        argp_error(state, "'-' is no SINK; a file of that name is './-'");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->common;
+        return 0;
+    case KEY_REGION:
+        arguments->region_size = options_size(state, "--region", arg);
+        if (arguments->region_size == 0)
+            argp_error(state, "--region: a region has at least one byte");
+        return 0;
+    case KEY_DUMP:
+        arguments->dump = arg;
+        return 0;
+    case KEY_TICKET:
+        arguments->ticket = arg;
+        return 0;
+    case KEY_DISCARD:
+        arguments->discard = true;
+        return 0;
+    case KEY_READY_FILE:
+        arguments->ready_file = arg;
+        return 0;
+    case KEY_ALLOW:
+        add_network(state, arguments, arg);
+        return 0;
+    case OPTIONS_BIND:
+        arguments->bind = arg;
+        return 0;
+    case OPTIONS_PORT:
+        arguments->port = (uint16_t)options_number(state, "--port", arg, UINT16_MAX);
+        return 0;
+    case OPTIONS_WAIT:
+        arguments->wait = options_time(state, "--wait", arg);
+        return 0;
+    case '1':
+        arguments->once = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->sink)
+            argp_error(state, "one SINK is served, and '%s' is a second one", arg);
+        arguments->sink = arg;
+        return 0;
+    case ARGP_KEY_END:
+        check_combination(arguments, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {
+    {&options_common_argp, 0, NULL, 0},
+    {NULL, 0, NULL, 0},
+};
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[FILE]",
+    .doc = "Take what clients write, over RDMA.\v"
+           "FILE is created, or replaced when an object is whole and verified. Without FILE, --region "
+           "or --discard nothing is stored.\n"
+           "\n"
+           "The first SIGINT, SIGTERM or SIGHUP lets running sessions finish; a second one aborts.\n"
+           "\n"
+           "Examples:\n"
+           "  rdmaput serve --once disk.img\n"
+           "  rdmaput serve --bind 10.0.0.2 --region 16M --ticket - --dump memory.bin\n"
+           "  rdmaput serve --port 0 --ready-file ready --discard",
+    .children = children,
+};
+
+/* Finds out before any client comes that the dump cannot be written. */
+static int check_dump(const char *path, struct error *err)
+{
+    char *copy = strdup(path);
+    int rc = copy && access(dirname(copy), W_OK | X_OK) == 0
+                 ? 0
+                 : error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path, errno,
+                                   "cannot create");
+    free(copy);
+    return rc;
+}
+
+static struct sink *make_sink(const struct arguments *arguments, struct region **region,
+                              struct error *err)
+{
+    if (arguments->region_size > 0) {
+        if (arguments->dump && check_dump(arguments->dump, err) < 0)
+            return NULL;
+        *region = region_new(arguments->region_size, arguments->dump, err);
+        return *region ? sink_region_new(*region, err) : NULL;
+    }
+    if (arguments->discard)
+        return sink_discard_new(err);
+    if (arguments->sink)
+        return sink_file_new(arguments->sink, err);
+    return sink_none_new(err);
+}
+
+static int serve(const struct arguments *arguments, struct sink *sink, struct region *region,
+                 struct error *err)
+{
+    struct sockaddr_storage addr;
+    struct server_job job = {
+        .port = arguments->port,
+        .timeout = arguments->common.timeout,
+        .wait = arguments->wait,
+        .once = arguments->once,
+        .admission = {.networks = arguments->networks,
+                      .count = arguments->network_count,
+                      .anybody = !sink->ops->stores},
+        .sink = sink,
+        .region = region,
+        .ready_file = arguments->ready_file,
+        .ticket = arguments->ticket,
+    };
+    if (arguments->bind) {
+        if (client_parse_bind(arguments->bind, &addr, err) < 0)
+            return -1;
+        job.bind = (const struct sockaddr *)&addr;
+    }
+    return server_run(&job, err);
+}
+
+int cmd_serve(int argc, char **argv, struct error *err)
+{
+    struct arguments arguments = {.port = ADDRESS_DEFAULT_PORT};
+    struct region *region = NULL;
+    options_common_init(&arguments.common);
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    options_common_apply(&arguments.common);
+    struct sink *sink = make_sink(&arguments, &region, err);
+    int rc = sink ? serve(&arguments, sink, region, err) : -1;
+    if (sink)
+        sink->ops->free(sink);
+    region_free(region);
+    free(arguments.networks);
+    return rc;
+}

@@ -1,0 +1,221 @@
+#include "config.h"
+
+#include "device.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+
+#define CM_NODE "/dev/infiniband/rdma_cm"
+
+int device_missing_error(struct error *err, int errnum)
+{
+    if (access(CM_NODE, F_OK) < 0) {
+        error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "no RDMA device: there is no " CM_NODE);
+        return error_hint(err, "load the kernel's RDMA modules: 'modprobe rdma_ucm', and the "
+                               "device's own, such as mlx5_ib or rdma_rxe; in a container, pass "
+                               "the devices under /dev/infiniband on");
+    }
+    if (access(CM_NODE, R_OK | W_OK) < 0) {
+        error_set_errno(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, errno, "cannot use " CM_NODE);
+        return error_hint(err, "its mode should be 0666: udev's rules of rdma-core set it");
+    }
+    error_set_errno(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, errnum, "cannot use RDMA");
+    return error_hint(err, "see 'rdmaput devices'");
+}
+
+int device_check_any(struct error *err)
+{
+    int count = 0;
+    if (access(CM_NODE, R_OK | W_OK) < 0)
+        return device_missing_error(err, errno);
+    struct ibv_device **list = ibv_get_device_list(&count);
+    if (list)
+        ibv_free_device_list(list);
+    if (count > 0)
+        return 0;
+    error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "no RDMA device on this host");
+    return error_hint(err, "make a soft one on a network device: 'rdma link add rxe0 type rxe "
+                           "netdev NETDEV', or install the provider library of the device "
+                           "(ibverbs-providers)");
+}
+
+static uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+/* The netdev of a port's first GID: from the kernel's own table, as older rdma-core has no call. */
+static void read_netdev(const char *device, struct device_port *port)
+{
+    char path[320];
+    for (int i = 0; i < 16; i++) {
+        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/gid_attrs/ndevs/%d", device,
+                 port->number, i);
+        FILE *file = fopen(path, "re");
+        if (!file)
+            continue;
+        if (fscanf(file, "%15s", port->netdev) != 1)
+            port->netdev[0] = '\0';
+        fclose(file);
+        if (port->netdev[0])
+            return;
+    }
+}
+
+static unsigned count_gids(struct ibv_context *verbs, uint8_t number, int table_len)
+{
+    static const union ibv_gid none;
+    unsigned count = 0;
+    for (int i = 0; i < table_len; i++) {
+        union ibv_gid gid;
+        if (ibv_query_gid(verbs, number, i, &gid) == 0 && memcmp(&gid, &none, sizeof gid) != 0)
+            count++;
+    }
+    return count;
+}
+
+static int query_port(struct ibv_context *verbs, const char *name, uint8_t number,
+                      struct device_port *port)
+{
+    struct ibv_port_attr attr;
+    int rc = ibv_query_port(verbs, number, &attr);
+    if (rc != 0)
+        return rc;
+    *port = (struct device_port){
+        .number = number,
+        .state = attr.state,
+        .link_layer = attr.link_layer,
+        .active_mtu_bytes = mtu_bytes(attr.active_mtu),
+        .max_msg_sz = attr.max_msg_sz,
+        .gid_count = count_gids(verbs, number, attr.gid_tbl_len),
+    };
+    read_netdev(name, port);
+    return 0;
+}
+
+static int query_device(struct ibv_device *source, struct device *device)
+{
+    struct ibv_device_attr attr;
+    struct ibv_context *verbs = ibv_open_device(source);
+    if (!verbs)
+        return errno;
+    int rc = ibv_query_device(verbs, &attr);
+    if (rc == 0) {
+        *device = (struct device){
+            .iwarp = source->transport_type == IBV_TRANSPORT_IWARP,
+            .max_sge = attr.max_sge,
+            .max_qp_wr = attr.max_qp_wr,
+            .max_cqe = attr.max_cqe,
+            .max_mr = attr.max_mr,
+        };
+        snprintf(device->name, sizeof device->name, "%s", ibv_get_device_name(source));
+        for (uint8_t n = 1; rc == 0 && n <= attr.phys_port_cnt && n <= DEVICE_MAX_PORTS; n++)
+            rc = query_port(verbs, device->name, n, &device->ports[device->port_count++]);
+    }
+    ibv_close_device(verbs);
+    return rc;
+}
+
+int device_list(struct device **devices, struct error *err)
+{
+    int found = 0, count = 0;
+    struct ibv_device **list = ibv_get_device_list(&found);
+    if (!list)
+        return device_missing_error(err, errno);
+    *devices = calloc((size_t)found + 1, sizeof **devices);
+    if (!*devices) {
+        ibv_free_device_list(list);
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, errno,
+                               "cannot list the devices");
+    }
+    for (int i = 0; i < found; i++) {
+        int rc = query_device(list[i], &(*devices)[count]);
+        if (rc == 0)
+            count++;
+        else
+            log_note("%s: left out: %s", ibv_get_device_name(list[i]), strerror(rc));
+    }
+    ibv_free_device_list(list);
+    return count;
+}
+
+/* Whether rdma_cm has a device for the address; asks with an id of its own. */
+static bool find_device(struct rdma_event_channel *channel, const struct sockaddr *sa,
+                        struct device_address *address)
+{
+    struct rdma_cm_id *id;
+    bool found = false;
+    memcpy(&address->addr, sa, address_length(sa));
+    address_set_port((struct sockaddr *)&address->addr, 0);
+    if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) < 0)
+        return false;
+    if (rdma_bind_addr(id, (struct sockaddr *)&address->addr) == 0 && id->verbs) {
+        snprintf(address->device, sizeof address->device, "%s",
+                 ibv_get_device_name(id->verbs->device));
+        address->port = id->port_num;
+        found = true;
+    }
+    rdma_destroy_id(id);
+    return found;
+}
+
+int device_addresses(struct device_address **addresses, struct error *err)
+{
+    struct ifaddrs *list, *at;
+    int count = 0, most = 0;
+    *addresses = NULL;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    if (!channel)
+        return device_missing_error(err, errno);
+    if (getifaddrs(&list) < 0) {
+        rdma_destroy_event_channel(channel);
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, errno,
+                               "cannot list the addresses of this host");
+    }
+    for (at = list; at; at = at->ifa_next)
+        most++;
+    *addresses = calloc((size_t)most + 1, sizeof **addresses);
+    for (at = list; *addresses && at; at = at->ifa_next) {
+        if (!at->ifa_addr || !(at->ifa_flags & IFF_UP) ||
+            (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) ||
+            address_is_loopback(at->ifa_addr))
+            continue;
+        struct device_address *found = &(*addresses)[count];
+        if (!find_device(channel, at->ifa_addr, found))
+            continue;
+        snprintf(found->netdev, sizeof found->netdev, "%s", at->ifa_name);
+        count++;
+    }
+    freeifaddrs(list);
+    rdma_destroy_event_channel(channel);
+    if (!*addresses)
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                               "cannot list the addresses of this host");
+    return count;
+}
+
+bool device_example_address(char buf[ADDRESS_TEXT])
+{
+    struct device_address *addresses = NULL;
+    struct error ignored = {.class = ERROR_NONE};
+    int count = device_addresses(&addresses, &ignored);
+    if (count > 0)
+        address_format_host((struct sockaddr *)&addresses[0].addr, buf);
+    free(addresses);
+    return count > 0;
+}
+
+const char *device_kind(const struct device *device, const struct device_port *port)
+{
+    if (device->iwarp)
+        return "iWARP";
+    return port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
+}

@@ -1,0 +1,482 @@
+#include "config.h"
+
+#include "endpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "device.h"
+#include "memory.h"
+#include "signals.h"
+
+/* Finite everywhere: 7 means for ever as an RNR retry count, and on rxe as a retry count too. */
+#define RETRY_COUNT 6
+#define ACK_TIMEOUT_UNIT_NS 4096
+#define IB_REJECT_NO_LISTENER 8
+#define IB_REJECT_BY_CONSUMER 28
+
+uint8_t endpoint_ack_timeout(uint64_t timeout)
+{
+    uint8_t exponent = 8;
+    while (exponent < 22 &&
+           ((uint64_t)ACK_TIMEOUT_UNIT_NS << (exponent + 1)) <= timeout / (RETRY_COUNT + 1))
+        exponent++;
+    return exponent;
+}
+
+struct rdma_event_channel *endpoint_open_channel(struct error *err)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    if (!channel) {
+        device_missing_error(err, errno);
+        return NULL;
+    }
+    int flags = fcntl(channel->fd, F_GETFL);
+    if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+        error_set_errno(err, ERROR_BUG, STAGE_OPEN, NULL, errno,
+                        "cannot make the event channel non-blocking");
+        rdma_destroy_event_channel(channel);
+        return NULL;
+    }
+    return channel;
+}
+
+int endpoint_open(struct endpoint *endpoint, uint64_t timeout, int stop_fd, struct error *err)
+{
+    *endpoint = (struct endpoint){.timeout = timeout, .stop_fd = stop_fd};
+    endpoint->channel = endpoint_open_channel(err);
+    if (!endpoint->channel)
+        return -1;
+    if (rdma_create_id(endpoint->channel, &endpoint->id, NULL, RDMA_PS_TCP) < 0) {
+        device_missing_error(err, errno);
+        endpoint_close(endpoint);
+        return -1;
+    }
+    return 0;
+}
+
+int endpoint_adopt(struct endpoint *endpoint, struct rdma_cm_id *id,
+                   const struct rdma_conn_param *offered, uint64_t timeout, int stop_fd,
+                   struct error *err)
+{
+    *endpoint = (struct endpoint){
+        .timeout = timeout,
+        .stop_fd = stop_fd,
+        .id = id,
+        .initiator_depth = offered->initiator_depth,
+        .responder_resources = offered->responder_resources,
+    };
+    address_format(rdma_get_peer_addr(id), endpoint->peer);
+    endpoint->channel = endpoint_open_channel(err);
+    if (!endpoint->channel)
+        return -1;
+    if (rdma_migrate_id(id, endpoint->channel) < 0)
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_CONNECT, endpoint->peer, errno,
+                               "cannot take over the connection");
+    return 0;
+}
+
+static int interrupted(const struct endpoint *endpoint, enum error_stage stage, struct error *err)
+{
+    return error_set(err, ERROR_INTERRUPTED, stage, endpoint->peer, "interrupted by a signal");
+}
+
+static int timed_out(const struct endpoint *endpoint, enum error_stage stage, struct error *err)
+{
+    error_set(err, ERROR_TEMPORARY, stage, endpoint->peer,
+              "%s: timed out: the host does not answer", error_stage_name(stage));
+    return error_hint(err, "check that the host is up and that no firewall drops its RDMA traffic "
+                           "(RoCE: UDP port 4791, iWARP: the TCP port)");
+}
+
+/* Waits for events of the connection. 1: there may be some; 0: the deadline; -1: *err. */
+static int wait_events(struct endpoint *endpoint, int64_t deadline, enum error_stage stage,
+                       struct error *err)
+{
+    struct pollfd fds[] = {{.fd = endpoint->channel->fd, .events = POLLIN},
+                           {.fd = endpoint->stop_fd, .events = POLLIN}};
+    int n = poll(fds, 2, clock_poll_ms(deadline));
+    if (n < 0 && errno != EINTR)
+        return error_set_errno(err, ERROR_BUG, stage, endpoint->peer, errno, "poll failed");
+    if (n > 0 && fds[1].revents)
+        return interrupted(endpoint, stage, err);
+    return n == 0 ? 0 : 1;
+}
+
+/* Takes one event, or fails at the deadline. The caller acknowledges it. */
+static struct rdma_cm_event *next_event(struct endpoint *endpoint, int64_t deadline,
+                                        enum error_stage stage, struct error *err)
+{
+    struct rdma_cm_event *event;
+    for (;;) {
+        if (rdma_get_cm_event(endpoint->channel, &event) == 0)
+            return event;
+        if (errno != EAGAIN && errno != EINTR) {
+            error_set_errno(err, ERROR_UNAVAILABLE, stage, endpoint->peer, errno,
+                            "cannot read connection events");
+            return NULL;
+        }
+        int ready = wait_events(endpoint, deadline, stage, err);
+        if (ready < 0)
+            return NULL;
+        if (ready == 0) {
+            timed_out(endpoint, stage, err);
+            return NULL;
+        }
+    }
+}
+
+static int unreachable_error(const struct endpoint *endpoint, enum error_stage stage, int errnum,
+                             struct error *err)
+{
+    int number = abs(errnum);
+    enum error_class class = number == ETIMEDOUT ? ERROR_TEMPORARY : ERROR_UNAVAILABLE;
+    error_set_errno(err, class, stage, endpoint->peer, number, "cannot %s",
+                    error_stage_name(stage));
+    if (number == ETIMEDOUT)
+        return error_hint(err, "check that the host is up and that no firewall drops its RDMA "
+                               "traffic (RoCE: UDP port 4791, iWARP: the TCP port)");
+    return error_hint(err, "check with 'ip route get' and 'rdmaput devices' that an RDMA device "
+                           "reaches that address");
+}
+
+static int nobody_listens(const struct endpoint *endpoint, struct error *err)
+{
+    error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer,
+              "connection rejected: nobody listens on that port");
+    return error_hint(err, "start 'rdmaput serve' there, or name its port: HOST:PORT");
+}
+
+static void keep_answer(const struct rdma_cm_event *event, struct endpoint_answer *answer)
+{
+    const struct rdma_conn_param *conn = &event->param.conn;
+    answer->len = conn->private_data ? conn->private_data_len : 0;
+    if (answer->len > 0)
+        memcpy(answer->data, conn->private_data, answer->len);
+}
+
+static int rejected_error(struct endpoint *endpoint, const struct rdma_cm_event *event,
+                          struct endpoint_answer *answer, struct error *err)
+{
+    if (event->status == IB_REJECT_NO_LISTENER || abs(event->status) == ECONNREFUSED)
+        return nobody_listens(endpoint, err);
+    if (event->status == IB_REJECT_BY_CONSUMER || event->status == -ECONNRESET) {
+        answer->refused = true;
+        endpoint->answered = true;
+        keep_answer(event, answer);
+        error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer,
+                  "connection refused by the program that listens there");
+        return error_hint(err, "is that 'rdmaput serve'? its own messages say why");
+    }
+    return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer,
+                     "connection rejected (reason %d)", event->status);
+}
+
+/* What an unexpected event means, and the end of the connection with it. */
+static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *event,
+                       enum error_stage stage, struct error *err)
+{
+    endpoint->gone = true;
+    switch (event->event) {
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+        return error_set(err, ERROR_TEMPORARY, stage, endpoint->peer,
+                         "the peer closed the connection");
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        return error_set(err, ERROR_UNAVAILABLE, stage, endpoint->peer,
+                         "the RDMA device was removed from this host");
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+        return unreachable_error(endpoint, stage, event->status, err);
+    default:
+        return error_set(err, ERROR_UNAVAILABLE, stage, endpoint->peer, "unexpected event %s (%d)",
+                         rdma_event_str(event->event), event->status);
+    }
+}
+
+/* Waits for one kind of event and nothing else. */
+static int expect_event(struct endpoint *endpoint, enum rdma_cm_event_type wanted, int64_t deadline,
+                        enum error_stage stage, struct error *err)
+{
+    struct rdma_cm_event *event = next_event(endpoint, deadline, stage, err);
+    if (!event)
+        return -1;
+    int rc = event->event == wanted ? 0 : event_error(endpoint, event, stage, err);
+    rdma_ack_cm_event(event);
+    return rc;
+}
+
+static int hint_loopback(const struct sockaddr *dest, struct error *err)
+{
+    char example[ADDRESS_TEXT];
+    if (!address_is_loopback(dest))
+        return -1;
+    if (device_example_address(example))
+        return error_hint(err, "loopback addresses have no RDMA device: use %s to reach this host",
+                          example);
+    return error_hint(err, "loopback addresses have no RDMA device, and no other address of this "
+                           "host has one: see 'rdmaput devices'");
+}
+
+int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
+                     const struct sockaddr *dest, int64_t deadline, struct error *err)
+{
+    struct error cause = {.class = ERROR_NONE};
+    address_format(dest, endpoint->peer);
+    if (rdma_resolve_addr(endpoint->id, (struct sockaddr *)(uintptr_t)src,
+                          (struct sockaddr *)(uintptr_t)dest, clock_poll_ms(deadline)) < 0)
+        unreachable_error(endpoint, STAGE_RESOLVE_ADDRESS, errno, &cause);
+    else
+        expect_event(endpoint, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, STAGE_RESOLVE_ADDRESS,
+                     &cause);
+    if (error_is_set(&cause)) {
+        if (cause.class != ERROR_INTERRUPTED && device_check_any(err) < 0)
+            return -1;
+        if (address_is_loopback(dest) && cause.class != ERROR_INTERRUPTED) {
+            cause.class = ERROR_UNAVAILABLE;
+            cause.hint[0] = '\0';
+            hint_loopback(dest, &cause);
+        }
+        *err = cause;
+        return -1;
+    }
+    uint8_t ack = endpoint_ack_timeout(endpoint->timeout);
+    /* Older kernels and iWARP do not have it; then the transport's default stands. */
+    (void)rdma_set_option(endpoint->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack,
+                          sizeof ack);
+    if (rdma_resolve_route(endpoint->id, clock_poll_ms(deadline)) < 0)
+        return unreachable_error(endpoint, STAGE_RESOLVE_ROUTE, errno, err);
+    return expect_event(endpoint, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, STAGE_RESOLVE_ROUTE, err);
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+static int create_queue_pair(struct endpoint *endpoint, const struct endpoint_wants *wants,
+                             struct error *err)
+{
+    static const unsigned inline_steps[] = {512, 256, 128, 64, 0};
+    unsigned max_inline = wants->max_inline;
+    for (size_t step = 0;;) {
+        struct ibv_qp_init_attr attr = {
+            .send_cq = endpoint->queue.cq,
+            .recv_cq = endpoint->queue.cq,
+            .cap = {.max_send_wr = endpoint->send_depth,
+                    .max_recv_wr = wants->recv_depth ? wants->recv_depth : 1,
+                    .max_send_sge = endpoint->max_sge,
+                    .max_recv_sge = 1,
+                    .max_inline_data = max_inline},
+            .qp_type = IBV_QPT_RC,
+            .sq_sig_all = 0,
+        };
+        if (rdma_create_qp(endpoint->id, endpoint->pd, &attr) == 0) {
+            endpoint->max_inline = attr.cap.max_inline_data;
+            return 0;
+        }
+        while (step < sizeof inline_steps / sizeof inline_steps[0] &&
+               inline_steps[step] >= max_inline)
+            step++;
+        if (step == sizeof inline_steps / sizeof inline_steps[0])
+            return memory_resource_error(err, endpoint->peer, errno, "a queue pair");
+        max_inline = inline_steps[step];
+    }
+}
+
+int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_wants *wants,
+                           struct ibv_pd *pd, struct error *err)
+{
+    struct ibv_device_attr device;
+    struct ibv_port_attr port;
+    struct ibv_context *verbs = endpoint->id->verbs;
+    int rc = ibv_query_device(verbs, &device);
+    if (rc == 0)
+        rc = ibv_query_port(verbs, endpoint->id->port_num, &port);
+    if (rc != 0)
+        return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_REGISTER, endpoint->peer, rc,
+                               "cannot query device %s", ibv_get_device_name(verbs->device));
+    endpoint->send_depth = least(wants->send_depth, (unsigned)device.max_qp_wr);
+    endpoint->max_sge = wants->max_sge ? least(wants->max_sge, (unsigned)device.max_sge)
+                                       : (unsigned)device.max_sge;
+    endpoint->max_msg_sz = port.max_msg_sz;
+    endpoint->pd = pd;
+    if (!pd) {
+        endpoint->pd = ibv_alloc_pd(verbs);
+        if (!endpoint->pd)
+            return memory_resource_error(err, endpoint->peer, errno, "a protection domain");
+        endpoint->owns_pd = true;
+    }
+    if (completion_open(&endpoint->queue, verbs, endpoint->send_depth + wants->recv_depth + 1,
+                        err) < 0)
+        return -1;
+    return create_queue_pair(endpoint, wants, err);
+}
+
+/* At most one read each way, the one that confirms; no more than the other side offered, or the device can do. */
+static struct rdma_conn_param connection_parameters(struct endpoint *endpoint, const void *data,
+                                                    unsigned len)
+{
+    struct ibv_device_attr device;
+    bool known = ibv_query_device(endpoint->id->verbs, &device) == 0;
+    bool responds = known && device.max_qp_rd_atom > 0 && endpoint->responder_resources > 0;
+    bool initiates = known && device.max_qp_init_rd_atom > 0 && endpoint->initiator_depth > 0;
+    endpoint->responder_resources = responds;
+    endpoint->initiator_depth = initiates;
+    return (struct rdma_conn_param){
+        .private_data = data,
+        .private_data_len = (uint8_t)len,
+        .responder_resources = responds,
+        .initiator_depth = initiates,
+        .retry_count = RETRY_COUNT,
+        .rnr_retry_count = RETRY_COUNT,
+    };
+}
+
+/* rdma_connect of an iWARP device makes its TCP connection in the system call, for longer than any
+ * deadline of ours: a timer interrupts it. */
+static int start_connecting(struct endpoint *endpoint, struct rdma_conn_param *param,
+                            int64_t deadline, struct error *err)
+{
+    signals_alarm_start(deadline);
+    int rc = rdma_connect(endpoint->id, param);
+    int errnum = errno;
+    signals_alarm_stop();
+    if (rc == 0)
+        return 0;
+    if (errnum == EINTR || errnum == ERESTART) {
+        if (signals_count() > 0)
+            return interrupted(endpoint, STAGE_CONNECT, err);
+        return timed_out(endpoint, STAGE_CONNECT, err);
+    }
+    if (errnum == ECONNREFUSED)
+        return nobody_listens(endpoint, err);
+    return unreachable_error(endpoint, STAGE_CONNECT, errnum, err);
+}
+
+int endpoint_connect(struct endpoint *endpoint, const void *data, unsigned len, int64_t deadline,
+                     struct endpoint_answer *answer, struct error *err)
+{
+    endpoint->initiator_depth = endpoint->responder_resources = 1;
+    struct rdma_conn_param param = connection_parameters(endpoint, data, len);
+    *answer = (struct endpoint_answer){.refused = false};
+    if (start_connecting(endpoint, &param, deadline, err) < 0)
+        return -1;
+    struct rdma_cm_event *event = next_event(endpoint, deadline, STAGE_CONNECT, err);
+    if (!event)
+        return -1;
+    int rc = 0;
+    if (event->event == RDMA_CM_EVENT_ESTABLISHED) {
+        keep_answer(event, answer);
+        endpoint->initiator_depth = least(endpoint->initiator_depth,
+                                          event->param.conn.initiator_depth);
+        endpoint->answered = true;
+        endpoint->connected = true;
+    } else if (event->event == RDMA_CM_EVENT_REJECTED) {
+        endpoint->gone = true;
+        rc = rejected_error(endpoint, event, answer, err);
+    } else {
+        rc = event_error(endpoint, event, STAGE_CONNECT, err);
+    }
+    rdma_ack_cm_event(event);
+    return rc;
+}
+
+int endpoint_accept(struct endpoint *endpoint, const void *data, unsigned len, int64_t deadline,
+                    struct error *err)
+{
+    struct rdma_conn_param param = connection_parameters(endpoint, data, len);
+    uint8_t ack = endpoint_ack_timeout(endpoint->timeout);
+    (void)rdma_set_option(endpoint->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack,
+                          sizeof ack);
+    if (rdma_accept(endpoint->id, &param) < 0)
+        return error_set_errno(err, ERROR_TEMPORARY, STAGE_CONNECT, endpoint->peer, errno,
+                               "cannot accept the connection");
+    endpoint->answered = true;
+    if (expect_event(endpoint, RDMA_CM_EVENT_ESTABLISHED, deadline, STAGE_CONNECT, err) < 0)
+        return -1;
+    endpoint->connected = true;
+    return 0;
+}
+
+void endpoint_refuse(struct endpoint *endpoint, const void *data, unsigned len)
+{
+    (void)rdma_reject(endpoint->id, data, (uint8_t)len);
+}
+
+int endpoint_fd(const struct endpoint *endpoint)
+{
+    return endpoint->channel->fd;
+}
+
+int endpoint_check(struct endpoint *endpoint, struct error *err)
+{
+    struct rdma_cm_event *event;
+    while (!endpoint->gone && rdma_get_cm_event(endpoint->channel, &event) == 0) {
+        switch (event->event) {
+        case RDMA_CM_EVENT_ADDR_CHANGE:
+        case RDMA_CM_EVENT_ESTABLISHED:
+            break;
+        default:
+            event_error(endpoint, event, STAGE_TRANSFER, err);
+        }
+        rdma_ack_cm_event(event);
+    }
+    if (!endpoint->gone)
+        return 0;
+    return error_set(err, ERROR_TEMPORARY, STAGE_TRANSFER, endpoint->peer,
+                     "the peer closed the connection");
+}
+
+bool endpoint_await_end(struct endpoint *endpoint, uint64_t ns)
+{
+    int64_t deadline = clock_after(ns);
+    struct error ignored = {.class = ERROR_NONE};
+    while (endpoint_check(endpoint, &ignored) == 0) {
+        struct pollfd fds[] = {{.fd = endpoint->channel->fd, .events = POLLIN},
+                               {.fd = endpoint->stop_fd, .events = POLLIN}};
+        int n = poll(fds, 2, clock_poll_ms(deadline));
+        if (n == 0 || (n > 0 && fds[1].revents))
+            return false;
+    }
+    return true;
+}
+
+void endpoint_disconnect(struct endpoint *endpoint, uint64_t ns)
+{
+    if (!endpoint->connected)
+        return;
+    endpoint->connected = false;
+    if (rdma_disconnect(endpoint->id) == 0 && !endpoint->gone)
+        endpoint_await_end(endpoint, ns);
+}
+
+void endpoint_destroy_queue_pair(struct endpoint *endpoint)
+{
+    if (endpoint->id && endpoint->id->qp)
+        rdma_destroy_qp(endpoint->id);
+}
+
+void endpoint_close(struct endpoint *endpoint)
+{
+    endpoint_destroy_queue_pair(endpoint);
+    completion_close(&endpoint->queue);
+    if (endpoint->owns_pd)
+        ibv_dealloc_pd(endpoint->pd);
+    if (endpoint->id)
+        rdma_destroy_id(endpoint->id);
+    if (endpoint->channel)
+        rdma_destroy_event_channel(endpoint->channel);
+    *endpoint = (struct endpoint){.id = NULL};
+}
+
+const char *endpoint_device_name(const struct endpoint *endpoint)
+{
+    return ibv_get_device_name(endpoint->id->verbs->device);
+}

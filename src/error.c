@@ -1,0 +1,163 @@
+/*
+ * error.c - filling errors, and the one table from error class to exit status.
+ */
+#include "config.h"
+
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+static const int exit_status[] = {
+    [ERROR_NONE] = EX_OK,
+    [ERROR_USAGE] = EX_USAGE,
+    [ERROR_DATA] = EX_DATAERR,
+    [ERROR_SOURCE] = EX_NOINPUT,
+    [ERROR_UNAVAILABLE] = EX_UNAVAILABLE,
+    [ERROR_BUG] = EX_SOFTWARE,
+    [ERROR_RESOURCE] = EX_OSERR,
+    [ERROR_CANNOT_CREATE] = EX_CANTCREAT,
+    [ERROR_STORAGE] = EX_IOERR,
+    [ERROR_TEMPORARY] = EX_TEMPFAIL,
+    [ERROR_PROTOCOL] = EX_PROTOCOL,
+    [ERROR_INTERRUPTED] = EX_SOFTWARE,
+};
+
+static const char *const stage_names[] = {
+    [STAGE_NONE] = "",
+    [STAGE_OPEN] = "open",
+    [STAGE_RESOLVE_ADDRESS] = "resolve address",
+    [STAGE_RESOLVE_ROUTE] = "resolve route",
+    [STAGE_LISTEN] = "listen",
+    [STAGE_CONNECT] = "connect",
+    [STAGE_REGISTER] = "register",
+    [STAGE_POST] = "post",
+    [STAGE_COMPLETION] = "completion",
+    [STAGE_TRANSFER] = "transfer",
+    [STAGE_COMMIT] = "commit",
+};
+
+static void start(struct error *err, enum error_class class, enum error_stage stage,
+                  const char *subject)
+{
+    error_clear(err);
+    err->class = class;
+    err->stage = stage;
+    snprintf(err->subject, sizeof(err->subject), "%s", subject ? subject : "");
+}
+
+int error_set(struct error *err, enum error_class class, enum error_stage stage,
+              const char *subject, const char *fmt, ...)
+{
+    va_list args;
+
+    if (error_is_set(err))
+        return -1;
+    start(err, class, stage, subject);
+    va_start(args, fmt);
+    vsnprintf(err->text, sizeof(err->text), fmt, args);
+    va_end(args);
+    return -1;
+}
+
+int error_set_errno(struct error *err, enum error_class class, enum error_stage stage,
+                    const char *subject, int errnum, const char *fmt, ...)
+{
+    char reason[160];
+    va_list args;
+    size_t room, used;
+
+    if (error_is_set(err))
+        return -1;
+    start(err, class, stage, subject);
+    snprintf(reason, sizeof(reason), ": %s", strerror(abs(errnum)));
+    /* A long text must not push the reason out. */
+    room = sizeof(err->text) - strlen(reason);
+    va_start(args, fmt);
+    vsnprintf(err->text, room, fmt, args);
+    va_end(args);
+    used = strlen(err->text);
+    memcpy(err->text + used, reason, strlen(reason) + 1);
+    return -1;
+}
+
+int error_hint(struct error *err, const char *fmt, ...)
+{
+    va_list args;
+
+    if (!error_is_set(err) || err->hint[0])
+        return -1;
+    va_start(args, fmt);
+    vsnprintf(err->hint, sizeof(err->hint), fmt, args);
+    va_end(args);
+    return -1;
+}
+
+int error_exit_status(enum error_class class)
+{
+    return exit_status[class];
+}
+
+enum error_class error_class_of_status(unsigned status)
+{
+    for (int sendable = ERROR_DATA; sendable < ERROR_INTERRUPTED; sendable++)
+        if (status == (unsigned)exit_status[sendable])
+            return (enum error_class)sendable;
+    return ERROR_PROTOCOL;
+}
+
+const char *error_stage_name(enum error_stage stage)
+{
+    return stage_names[stage];
+}
+
+/* The length of the character at s, or 0 when it is not valid UTF-8 or a control character. */
+static size_t printable_length(const unsigned char *s)
+{
+    static const struct {
+        unsigned char first, last, second_first, second_last, length;
+    } rows[] = {
+        {0x20, 0x7e, 0x00, 0xff, 1}, {0xc2, 0xc2, 0xa0, 0xbf, 2}, /* less the controls of C1 */
+        {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, /* less overlong forms */
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, /* less surrogates */
+        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4}, /* less overlong forms */
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}, /* up to U+10FFFF */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (s[0] < rows[i].first || s[0] > rows[i].last)
+            continue;
+        if (s[1] < rows[i].second_first || s[1] > rows[i].second_last)
+            return 0;
+        for (size_t k = 2; k < rows[i].length; k++)
+            if ((s[k] & 0xc0) != 0x80)
+                return 0;
+        return rows[i].length;
+    }
+    return 0;
+}
+
+void error_mask(char *text)
+{
+    while (*text) {
+        size_t length = printable_length((const unsigned char *)text);
+
+        if (length == 0)
+            *text = '?';
+        text += length ? length : 1;
+    }
+}
+
+void error_append(struct error *err, const char *fmt, ...)
+{
+    size_t len = strlen(err->text);
+    va_list args;
+    if (!error_is_set(err))
+        return;
+    va_start(args, fmt);
+    vsnprintf(err->text + len, sizeof err->text - len, fmt, args);
+    va_end(args);
+}

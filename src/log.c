@@ -1,0 +1,112 @@
+/*
+ * log.c - lines for people, on standard error.
+ */
+#include "config.h"
+
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fdio.h"
+
+#define LINE_SIZE 4096 /* PIPE_BUF: a pipe takes the line whole */
+#define PREFIX "rdmaput: "
+
+static enum log_level current_level = LOG_NORMAL;
+
+void log_set_level(enum log_level level)
+{
+    current_level = level;
+}
+
+enum log_level log_level(void)
+{
+    return current_level;
+}
+
+static void print_args(const char *fmt, va_list args) __attribute__((format(printf, 1, 0)));
+static void print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void print_args(const char *fmt, va_list args)
+{
+    char line[LINE_SIZE] = PREFIX;
+    int saved_errno = errno;
+    size_t len;
+
+    /* One byte stays free for the line end. */
+    vsnprintf(line + strlen(PREFIX), sizeof(line) - strlen(PREFIX) - 1, fmt, args);
+    error_mask(line);
+    len = strlen(line);
+    line[len++] = '\n';
+    fdio_write(STDERR_FILENO, line, len);
+    errno = saved_errno;
+}
+
+static void print(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    print_args(fmt, args);
+    va_end(args);
+}
+
+void log_error(const struct error *err)
+{
+    if (!error_is_set(err))
+        return;
+    print("%s%s%s", err->subject, err->subject[0] ? ": " : "", err->text);
+    if (err->hint[0])
+        print("hint: %s", err->hint);
+}
+
+void log_note(const char *fmt, ...)
+{
+    va_list args;
+
+    if (current_level < LOG_NORMAL)
+        return;
+    va_start(args, fmt);
+    print_args(fmt, args);
+    va_end(args);
+}
+
+void log_success(const char *fmt, ...)
+{
+    bool wanted = current_level >= LOG_VERBOSE ||
+                  (current_level == LOG_NORMAL && isatty(STDERR_FILENO));
+    va_list args;
+
+    if (!wanted)
+        return;
+    va_start(args, fmt);
+    print_args(fmt, args);
+    va_end(args);
+}
+
+void log_verbose(const char *fmt, ...)
+{
+    va_list args;
+
+    if (current_level < LOG_VERBOSE)
+        return;
+    va_start(args, fmt);
+    print_args(fmt, args);
+    va_end(args);
+}
+
+void log_trace(const char *fmt, ...)
+{
+    va_list args;
+
+    if (current_level < LOG_TRACE)
+        return;
+    va_start(args, fmt);
+    print_args(fmt, args);
+    va_end(args);
+}

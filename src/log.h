@@ -1,0 +1,41 @@
+/*
+ * log.h - lines for people, on standard error.
+ *
+ * One write(2) per line, so that lines of threads do not mix. Each line begins with "rdmaput: ", is
+ * masked (error_mask), cut at 4096 bytes, and needs no line end. errno is kept. A signal
+ * (signals.h) ends the wait for a standard error that nobody reads: the line is then lost.
+ */
+#ifndef RDMAPUT_LOG_H
+#define RDMAPUT_LOG_H
+
+#include "error.h"
+
+enum log_level {
+    LOG_QUIET = -1, /* -q: errors only */
+    LOG_NORMAL = 0,
+    LOG_VERBOSE = 1, /* -v */
+    LOG_TRACE = 2,   /* --trace: each work request and completion */
+};
+
+void log_set_level(enum log_level level);
+enum log_level log_level(void);
+
+/* Prints an error and its hint; nothing for an error that is not set:
+ *     rdmaput: SUBJECT: TEXT
+ *     rdmaput: hint: HINT */
+void log_error(const struct error *err);
+
+/* A line that is printed unless -q was given. */
+void log_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line that is printed with -v, or when standard error is a terminal, unless -q was given
+ * (success messages). */
+void log_success(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line that is printed with -v. */
+void log_verbose(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line that is printed with --trace. */
+void log_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * main.c - finds the command, runs it, prints its error and ends with its status.
+ */
+#include "config.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "cmd-devices.h"
+#include "cmd-post.h"
+#include "cmd-serve.h"
+#include "cmd-write.h"
+#include "error.h"
+#include "log.h"
+#include "signals.h"
+
+const char *argp_program_version = PACKAGE_STRING;
+
+static char program_name[] = "rdmaput";
+
+static struct command {
+    const char *name;
+    char full_name[24]; /* argv[0] of the command: argp's messages begin with it */
+    int (*run)(int argc, char **argv, struct error *err);
+} commands[] = {
+    {"serve", "rdmaput serve", cmd_serve},
+    {"write", "rdmaput write", cmd_write},
+    {"post", "rdmaput post", cmd_post},
+    {"devices", "rdmaput devices", cmd_devices},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    (void)key, (void)arg, (void)state;
+    /* The first argument is a command, which parses what follows by itself. */
+    return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp argp = {
+    .parser = parse,
+    .args_doc = "COMMAND [ARGUMENT...]",
+    .doc = "Write segments of files to another host over RDMA.\v"
+           "Commands:\n"
+           "  serve    take what clients write: into a file, memory, or nowhere\n"
+           "  write    write segments of files to a server, verified and whole\n"
+           "  post     write segments of files into exposed memory, one-sided\n"
+           "  devices  list the RDMA devices of this host\n"
+           "\n"
+           "'rdmaput COMMAND --help' says more.",
+};
+
+/* Output that could not be written is a failure, also of --help and --version. */
+static void close_standard_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout) && (close(STDOUT_FILENO) == 0 || errno == EBADF))
+        return;
+    struct error err = {.class = ERROR_NONE};
+    error_set_errno(&err, ERROR_STORAGE, STAGE_NONE, NULL, errno, "cannot write standard output");
+    log_error(&err);
+    _exit(error_exit_status(ERROR_STORAGE));
+}
+
+static struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int finish(const struct error *err)
+{
+    if (err->class == ERROR_INTERRUPTED && signals_count() > 0) {
+        fflush(stdout);
+        signals_die();
+    }
+    log_error(err);
+    return error_exit_status(err->class);
+}
+
+int main(int argc, char **argv)
+{
+    struct error err = {.class = ERROR_NONE};
+    int at = 1;
+    argp_err_exit_status = EX_USAGE;
+    argv[0] = program_name;
+    atexit(close_standard_output);
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &at, NULL);
+    if (at >= argc) {
+        argp_help(&argp, stderr, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK & ~ARGP_HELP_EXIT_ERR,
+                  argv[0]);
+        return EX_USAGE;
+    }
+    struct command *command = find_command(argv[at]);
+    if (!command) {
+        error_set(&err, ERROR_USAGE, STAGE_NONE, NULL, "'%s' is no command", argv[at]);
+        error_hint(&err, "serve, write, post or devices; see 'rdmaput --help'");
+        return finish(&err);
+    }
+    if (signals_init() < 0) {
+        error_set_errno(&err, ERROR_RESOURCE, STAGE_NONE, NULL, errno, "cannot handle signals");
+        return finish(&err);
+    }
+    argv[at] = command->full_name;
+    if (command->run(argc - at, argv + at, &err) < 0)
+        return finish(&err);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,94 @@
+/*
+ * options.h - what the commands' command lines share.
+ */
+#ifndef RDMAPUT_OPTIONS_H
+#define RDMAPUT_OPTIONS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client.h"
+#include "error.h"
+#include "plan.h"
+#include "segment.h"
+#include "source.h"
+
+/* Keys of options without a short one: each command's own begin at OPTIONS_OWN_KEYS. */
+enum {
+    OPTIONS_TIMEOUT = 0x100,
+    OPTIONS_TRACE,
+    OPTIONS_BIND,
+    OPTIONS_PORT,
+    OPTIONS_WAIT,
+    OPTIONS_SEGMENTS_FROM,
+    OPTIONS_LITERAL,
+    OPTIONS_OWN_KEYS,
+};
+
+struct options_common {
+    uint64_t timeout; /* ns */
+    int level;        /* enum log_level */
+};
+
+struct options_connect {
+    const char *bind;
+    uint16_t port; /* 0: not given */
+    uint64_t wait; /* ns */
+};
+
+struct options_segments {
+    const char *from; /* NULL: none */
+    bool nul;
+    bool literal;
+};
+
+/* Children for the commands' argps; the input of each is its struct, set by options_*_init. */
+extern const struct argp options_common_argp;
+extern const struct argp options_connect_argp;
+extern const struct argp options_segments_argp;
+
+void options_common_init(struct options_common *options);
+/* Makes -v, -q and --trace take effect. */
+void options_common_apply(const struct options_common *options);
+
+/* Parse a value, or end with argp_error and status 64, naming the option. */
+uint64_t options_time(struct argp_state *state, const char *option, const char *text);
+uint64_t options_size(struct argp_state *state, const char *option, const char *text);
+uint64_t options_number(struct argp_state *state, const char *option, const char *text,
+                        uint64_t max);
+
+/* The positional arguments of a command, in order. */
+struct options_arguments {
+    char **items; /* not copied */
+    size_t count, capacity;
+};
+void options_add_argument(struct argp_state *state, struct options_arguments *arguments,
+                          char *text);
+
+/* The segments of one object. */
+struct options_segment_list {
+    struct segment *items;
+    size_t count, capacity;
+};
+
+/*
+ * Parses arguments as segments, after those of --segments-from; applies --literal. -1 with *err (64:
+ * malformed, ambiguous, none at all, standard input not alone; 66: the list cannot be read).
+ */
+int options_parse_segments(const struct options_segments *options, char *const *arguments,
+                           size_t count, struct options_segment_list *list, struct error *err);
+void options_free_segments(struct options_segment_list *list);
+
+/* Opens the segments' files and seals a plan of them. -1 with *err: overlaps and the like are 64. */
+int options_plan(const struct options_segment_list *list, enum plan_order order,
+                 enum plan_target target, struct source **source, struct plan **plan,
+                 struct error *err);
+
+/* The target of a destination; the port of HOST:PORT goes before --port. */
+struct client_target options_target(const char *host, bool has_port, uint16_t port,
+                                    const struct options_connect *connect,
+                                    const struct options_common *common);
+
+#endif

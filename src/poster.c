@@ -1,0 +1,418 @@
+#include "config.h"
+
+#include "poster.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "completion.h"
+#include "loader.h"
+#include "log.h"
+#include "memory.h"
+#include "signals.h"
+#include "units.h"
+#include "wire.h"
+#include "worker.h"
+#include "writer.h"
+
+#define BUFFER_COUNT 4
+#define BUFFER_SIZE ((size_t)1 << 20)
+#define MOST_WORKS 128
+#define SEND_DEPTH 512
+#define INLINE_WANTED 512
+/* How long a refused access takes at most to show as a disconnect, where no read can ask. */
+#define SETTLE_NS (200 * CLOCK_NS_PER_MS)
+#define DISCONNECT_NS (1 * CLOCK_NS_PER_S)
+#define PROBE_NS (2 * CLOCK_NS_PER_S)
+
+struct poster {
+    const struct poster_job *job;
+    struct poster_result *result;
+    struct endpoint endpoint;
+    struct writer writer;
+    struct memory memory;
+    unsigned buffer_count;
+    size_t buffer_size;
+    struct loader loader;
+    struct load loads[BUFFER_COUNT];
+    uint64_t ends_at[BUFFER_COUNT]; /* work requests posted when a buffer's last one was */
+    bool at_worker[BUFFER_COUNT];
+    struct worker *worker;
+    bool loaded_all;
+    uint64_t posted, retired; /* work requests */
+    int64_t moved_at;         /* when the last completion came */
+};
+
+static int greet(struct poster *poster, struct endpoint *endpoint, int64_t deadline,
+                 struct error *err)
+{
+    const struct client_greeting greeting = {.role = WIRE_ROLE_POST, .token = poster->job->token};
+    struct endpoint_answer answer;
+    return client_greet(endpoint, poster->job->token ? &greeting : NULL, deadline, &answer, err);
+}
+
+/* One attempt to connect (client_attempt). */
+static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, struct error *err)
+{
+    struct poster *poster = context;
+    struct endpoint_wants wants = {
+        .send_depth = SEND_DEPTH,
+        .max_inline = poster->job->flags & POSTER_INLINE ? INLINE_WANTED : 0,
+    };
+    if (endpoint_create_queues(endpoint, &wants, NULL, err) < 0 ||
+        writer_init(&poster->writer, endpoint->id, endpoint->peer, endpoint->send_depth,
+                    endpoint->max_sge, err) < 0)
+        return -1;
+    if (greet(poster, endpoint, deadline, err) == 0)
+        return 0;
+    writer_close(&poster->writer);
+    return -1;
+}
+
+static int find_limits(const struct poster *poster, struct plan_limits *limits, struct error *err)
+{
+    *limits = (struct plan_limits){
+        .max_sge = poster->endpoint.max_sge,
+        .max_bytes = poster->endpoint.max_msg_sz,
+        .max_extents = 1,
+    };
+    if (!(poster->job->flags & POSTER_INLINE))
+        return 0;
+    if (poster->endpoint.max_inline == 0)
+        return error_set(err, ERROR_UNAVAILABLE, STAGE_POST, poster->endpoint.peer,
+                         "the device takes no inline data");
+    limits->max_bytes = poster->endpoint.max_inline;
+    return 0;
+}
+
+static int prepare_buffers(struct poster *poster, struct error *err)
+{
+    uint64_t bytes = plan_bytes(poster->job->plan);
+    poster->buffer_size = BUFFER_SIZE;
+    if (bytes != PLAN_UNKNOWN && bytes < BUFFER_SIZE)
+        poster->buffer_size = bytes ? (size_t)bytes : 1;
+    poster->buffer_count = BUFFER_COUNT;
+    if (bytes <= (BUFFER_COUNT - 1) * (uint64_t)BUFFER_SIZE)
+        poster->buffer_count = (unsigned)((bytes + BUFFER_SIZE - 1) / BUFFER_SIZE);
+    if (poster->buffer_count == 0)
+        poster->buffer_count = 1;
+    if (memory_register_buffers(&poster->memory, poster->endpoint.id, false, &poster->buffer_count,
+                                &poster->buffer_size, "reading the segments", err) < 0)
+        return -1;
+    for (unsigned i = 0; i < poster->buffer_count; i++) {
+        struct load *load = &poster->loads[i];
+        *load = (struct load){.index = i,
+                              .buffer = poster->memory.addr + i * poster->buffer_size,
+                              .size = poster->buffer_size,
+                              .lkey = poster->memory.mr->lkey};
+        if (loader_prepare(&poster->loader, load, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int prepare(struct poster *poster, struct error *err)
+{
+    struct plan_limits limits;
+    char size[UNITS_TEXT];
+    if (find_limits(poster, &limits, err) < 0 ||
+        loader_open(&poster->loader, poster->job->plan, poster->job->source, &limits, MOST_WORKS,
+                    false, err) < 0 ||
+        prepare_buffers(poster, err) < 0)
+        return -1;
+    poster->worker = worker_start(loader_fill, &poster->loader, BUFFER_COUNT, err);
+    if (!poster->worker)
+        return -1;
+    log_verbose("%s: %s, %u buffers of %s, %u gather entries in a work request",
+                poster->endpoint.peer, endpoint_device_name(&poster->endpoint),
+                poster->buffer_count, units_format_size(poster->buffer_size, size),
+                poster->endpoint.max_sge);
+    return 0;
+}
+
+/*
+ * A work request failed, or the connection ended. A peer that dies and an adapter that refuses access
+ * look alike: the first within moments as a disconnect, too, the second on iWARP only so. If somebody
+ * still listens there, the peer did not die.
+ */
+static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *err)
+{
+    struct endpoint *endpoint = &poster->endpoint;
+    bool iwarp = endpoint->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+    bool refused = wc && wc->status == IBV_WC_REM_ACCESS_ERR;
+    if (!endpoint_await_end(endpoint, SETTLE_NS) && wc)
+        return completion_error(wc, endpoint->peer, "an RDMA write", err);
+    if ((iwarp || refused) && client_still_listens(endpoint, PROBE_NS)) {
+        error_set(err, ERROR_UNAVAILABLE, STAGE_COMPLETION, endpoint->peer,
+                  "the far adapter refused access to the memory and ended the connection");
+        return error_hint(err, "check the remote address and rkey: outside the region, of another "
+                               "device or domain, or stale");
+    }
+    return endpoint_check(endpoint, err);
+}
+
+static int silent(const struct poster *poster, struct error *err)
+{
+    char time[UNITS_TEXT];
+    error_set(err, ERROR_TEMPORARY, STAGE_COMPLETION, poster->endpoint.peer,
+              "timed out: no completion for %s",
+              units_format_time(poster->job->target.timeout, time));
+    return error_hint(err, "the far host or its link is down; --timeout sets how long to wait");
+}
+
+/* Accounts for one completion. *failed becomes the first one that is no success. */
+static void note(struct poster *poster, const struct ibv_wc *wc, struct ibv_wc *failed)
+{
+    struct writer_request request;
+    bool succeeded = wc->status == IBV_WC_SUCCESS;
+    if (!writer_retire(&poster->writer, wc->wr_id, succeeded, &request))
+        return;
+    poster->moved_at = clock_now();
+    if (request.is_write) {
+        poster->job->completed(request.wr_id, request.bytes, ibv_wc_status_str(wc->status));
+        poster->retired = request.wr_id - poster->job->context + 1;
+    }
+    if (!succeeded && failed->status == IBV_WC_SUCCESS)
+        *failed = *wc;
+}
+
+/* Takes the completions that have come. Their count, or -1 with *err when one failed or the
+ * connection ended. */
+static int reap(struct poster *poster, struct error *err)
+{
+    struct ibv_wc wc, failed = {.status = IBV_WC_SUCCESS};
+    struct error ended = {.class = ERROR_NONE};
+    int count = 0, n;
+    while ((n = completion_poll(&poster->endpoint.queue, &wc, err)) > 0) {
+        log_trace("%s: completion, wr_id %" PRIu64 ": %s", poster->endpoint.peer, wc.wr_id,
+                  ibv_wc_status_str(wc.status));
+        note(poster, &wc, &failed);
+        count++;
+    }
+    if (n < 0)
+        return -1;
+    if (failed.status != IBV_WC_SUCCESS)
+        return broken(poster, &failed, err);
+    if (count == 0 && endpoint_check(&poster->endpoint, &ended) < 0)
+        return broken(poster, NULL, err);
+    return count;
+}
+
+/* Waits for a completion, an event of the connection or a loaded buffer. */
+static int wait_for_more(struct poster *poster, bool completions_due, struct error *err)
+{
+    struct endpoint *endpoint = &poster->endpoint;
+    int64_t deadline =
+        completions_due ? poster->moved_at + (int64_t)poster->job->target.timeout : CLOCK_NEVER;
+    if (completion_arm(&endpoint->queue, err) < 0)
+        return -1;
+    int count = reap(poster, err);
+    if (count != 0)
+        return count < 0 ? -1 : 0;
+    struct pollfd fds[] = {{.fd = endpoint_fd(endpoint), .events = POLLIN},
+                           {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
+                           {.fd = endpoint->stop_fd, .events = POLLIN},
+                           {.fd = worker_fd(poster->worker), .events = POLLIN}};
+    int n = poll(fds, 4, clock_poll_ms(deadline));
+    if (n < 0 && errno != EINTR)
+        return error_set_errno(err, ERROR_BUG, STAGE_COMPLETION, NULL, errno, "poll failed");
+    if (n > 0 && fds[1].revents)
+        completion_drain_events(&endpoint->queue);
+    if (n > 0 && fds[2].revents)
+        return error_set(err, ERROR_INTERRUPTED, STAGE_COMPLETION, endpoint->peer,
+                         "interrupted by a signal");
+    if (n == 0 && completions_due && clock_now() >= deadline)
+        return silent(poster, err);
+    return 0;
+}
+
+/*
+ * Whether a work request is to be signalled: as asked, and where its memory will be used again, which
+ * only a completion allows; without asking, only the last, which then is the only one in doubt.
+ */
+static bool is_signalled(const struct poster *poster, const struct load *load, unsigned work)
+{
+    return (poster->job->flags & POSTER_SIGNALED) || poster->buffer_count > 1 || !load->last ||
+           work + 1 == load->work_count;
+}
+
+static int send_flags(const struct poster *poster, bool signalled)
+{
+    unsigned flags = poster->job->flags;
+    return (signalled ? IBV_SEND_SIGNALED : 0) | (flags & POSTER_FENCE ? IBV_SEND_FENCE : 0) |
+           (flags & POSTER_SOLICITED ? IBV_SEND_SOLICITED : 0) |
+           (flags & POSTER_INLINE ? IBV_SEND_INLINE : 0);
+}
+
+static int await_room(struct poster *poster, struct error *err)
+{
+    while (writer_room(&poster->writer) == 0) {
+        int count = reap(poster, err);
+        if (count < 0 || (count == 0 && wait_for_more(poster, true, err) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+static int post_load(struct poster *poster, struct load *load, struct error *err)
+{
+    for (unsigned i = 0; i < load->work_count; i++) {
+        struct loader_work *work = &load->works[i];
+        uint64_t wr_id = poster->job->context + poster->posted;
+        uint64_t addr = poster->job->remote_addr + work->dest;
+        if (await_room(poster, err) < 0)
+            return -1;
+        log_trace("%s: RDMA write, wr_id %" PRIu64 ": %u gather entries, %" PRIu64
+                  " bytes to %#" PRIx64 ", rkey %#" PRIx32,
+                  poster->endpoint.peer, wr_id, work->count, work->bytes, addr, poster->job->rkey);
+        if (writer_write(&poster->writer, wr_id, work->entries, work->count,
+                         send_flags(poster, is_signalled(poster, load, i)), addr, poster->job->rkey,
+                         err) < 0)
+            return -1;
+        if (poster->writer.used == 1)
+            poster->moved_at = clock_now();
+        poster->posted++;
+    }
+    poster->ends_at[load->index] = poster->posted;
+    return 0;
+}
+
+/* Has every buffer filled whose work requests have all completed. */
+static void load_more(struct poster *poster)
+{
+    for (unsigned i = 0; i < poster->buffer_count && !poster->loaded_all; i++) {
+        if (poster->at_worker[i] || poster->ends_at[i] > poster->retired)
+            continue;
+        poster->at_worker[i] = true;
+        worker_submit(poster->worker, &poster->loads[i]);
+    }
+}
+
+static int outside(uint64_t end, uint64_t length, struct error *err)
+{
+    error_set(err, ERROR_UNAVAILABLE, STAGE_POST, NULL,
+              "the segments end at byte %" PRIu64 ", outside the region of %" PRIu64 " bytes", end,
+              length);
+    return error_hint(err, "check the segments' LENGTH and =REMOTE, or serve a larger --region");
+}
+
+static int fits_region(const struct poster *poster, const struct load *load, struct error *err)
+{
+    uint64_t length = poster->job->length;
+    for (unsigned i = 0; length > 0 && i < load->work_count; i++)
+        if (load->works[i].dest > length || load->works[i].bytes > length - load->works[i].dest)
+            return outside(load->works[i].dest + load->works[i].bytes, length, err);
+    return 0;
+}
+
+static int take_loads(struct poster *poster, struct error *err)
+{
+    struct load *load;
+    while ((load = worker_take(poster->worker)) != NULL) {
+        poster->at_worker[load->index] = false;
+        if (error_is_set(&load->error)) {
+            *err = load->error;
+            return -1;
+        }
+        poster->loaded_all |= load->last;
+        if (fits_region(poster, load, err) < 0 || post_load(poster, load, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool loading(const struct poster *poster)
+{
+    for (unsigned i = 0; i < poster->buffer_count; i++)
+        if (poster->at_worker[i])
+            return true;
+    return false;
+}
+
+static int transfer(struct poster *poster, struct error *err)
+{
+    for (;;) {
+        if (take_loads(poster, err) < 0)
+            return -1;
+        load_more(poster);
+        bool due = poster->writer.used > 0;
+        if (poster->loaded_all && !loading(poster) && !due)
+            return 0;
+        int count = reap(poster, err);
+        if (count < 0)
+            return -1;
+        if (count == 0 && wait_for_more(poster, due, err) < 0)
+            return -1;
+    }
+}
+
+/* Asks the far adapter whether it has carried out all the writes, or lets a refusal show. */
+static int confirm(struct poster *poster, struct error *err)
+{
+    if (poster->endpoint.initiator_depth == 0) {
+        if (endpoint_await_end(&poster->endpoint, SETTLE_NS))
+            return broken(poster, NULL, err);
+        return 0;
+    }
+    poster->moved_at = clock_now();
+    if (writer_read_nothing(&poster->writer, poster->job->context + poster->posted, err) < 0)
+        return -1;
+    while (poster->writer.used > 0)
+        if (wait_for_more(poster, true, err) < 0)
+            return -1;
+    poster->result->confirmed = true;
+    return 0;
+}
+
+static int run(struct poster *poster, struct error *err)
+{
+    int64_t start = clock_now();
+    poster->moved_at = start;
+    int rc = prepare(poster, err) == 0 && transfer(poster, err) == 0 && confirm(poster, err) == 0 &&
+                     source_verify(poster->job->source, err) == 0
+                 ? 0
+                 : -1;
+    poster->result->duration_ns = (uint64_t)(clock_now() - start);
+    poster->result->acknowledged = poster->writer.bytes_retired;
+    poster->result->work_requests = poster->writer.work_requests;
+    poster->result->gather_entries = poster->writer.gather_entries;
+    return rc;
+}
+
+static void clean_up(struct poster *poster)
+{
+    endpoint_disconnect(&poster->endpoint, DISCONNECT_NS);
+    worker_stop(poster->worker);
+    for (unsigned i = 0; i < BUFFER_COUNT; i++)
+        loader_release(&poster->loads[i]);
+    loader_close(&poster->loader);
+    endpoint_destroy_queue_pair(&poster->endpoint);
+    memory_free(&poster->memory);
+    writer_close(&poster->writer);
+    endpoint_close(&poster->endpoint);
+}
+
+int poster_run(const struct poster_job *job, struct poster_result *result, struct error *err)
+{
+    *result = (struct poster_result){.confirmed = false};
+    uint64_t size = plan_size(job->plan);
+    if (job->length > 0 && size != PLAN_UNKNOWN && size > job->length)
+        return outside(size, job->length, err);
+    struct poster *poster = calloc(1, sizeof *poster);
+    if (!poster)
+        return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+    poster->job = job;
+    poster->result = result;
+    int rc = client_connect(&job->target, attempt, poster, &poster->endpoint, err);
+    if (rc == 0)
+        rc = run(poster, err);
+    if (rc < 0)
+        error_append(err, "; %" PRIu64 " bytes were acknowledged", result->acknowledged);
+    clean_up(poster);
+    free(poster);
+    return rc;
+}

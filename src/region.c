@@ -1,0 +1,176 @@
+#include "config.h"
+
+#include "region.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "completion.h"
+#include "fdio.h"
+#include "log.h"
+#include "units.h"
+#include "writer.h"
+
+struct region *region_new(uint64_t size, const char *dump, struct error *err)
+{
+    struct region *region = calloc(1, sizeof *region);
+    if (!region || (dump && !(region->dump = strdup(dump)))) {
+        error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, ENOMEM, "cannot make a region");
+        region_free(region);
+        return NULL;
+    }
+    if (memory_map(&region->memory, size, err) < 0) {
+        region_free(region);
+        return NULL;
+    }
+    return region;
+}
+
+void region_free(struct region *region)
+{
+    if (!region)
+        return;
+    memory_free(&region->memory);
+    if (region->pd)
+        ibv_dealloc_pd(region->pd);
+    free(region->dump);
+    free(region);
+}
+
+int region_publish(struct region *region, struct rdma_cm_id *listener, struct error *err)
+{
+    region->pd = ibv_alloc_pd(listener->verbs);
+    if (!region->pd)
+        return memory_resource_error(err, ibv_get_device_name(listener->verbs->device), errno,
+                                     "a protection domain");
+    return memory_register_region(&region->memory, region->pd, "remote write, the whole region",
+                                  err);
+}
+
+void region_ticket(const struct region *region, const struct sockaddr *listener,
+                   struct ticket *ticket)
+{
+    char host[ADDRESS_TEXT];
+    *ticket = (struct ticket){
+        .port = address_port(listener),
+        .remote_addr = (uint64_t)(uintptr_t)region->memory.addr,
+        .rkey = region->memory.mr->rkey,
+        .length = region->memory.bytes,
+    };
+    strncpy(ticket->host, address_format_host(listener, host), sizeof ticket->host - 1);
+}
+
+int region_dump(const struct region *region, struct error *err)
+{
+    if (!region->dump)
+        return 0;
+    if (fdio_publish(region->dump, region->memory.addr, region->memory.bytes, 0666) < 0)
+        return error_set_errno(err, ERROR_STORAGE, STAGE_COMMIT, region->dump, errno,
+                               "cannot dump the region");
+    log_verbose("%s: region dumped", region->dump);
+    return 0;
+}
+
+/* The state of watching one client. */
+struct watch {
+    struct endpoint *endpoint;
+    struct writer writer;
+    bool probing;
+    int64_t probed_at;
+    uint64_t probes;
+};
+
+static int host_gone(const struct watch *watch, struct error *err)
+{
+    char time[UNITS_TEXT];
+    return error_set(err, ERROR_TEMPORARY, STAGE_TRANSFER, watch->endpoint->peer,
+                     "timed out: the client's host does not answer for %s",
+                     units_format_time(watch->endpoint->timeout, time));
+}
+
+/* Takes the completions of probes. The connection's end is told by its event, not here, since a
+ * failed probe may have the same cause. */
+static int reap_probe(struct watch *watch, struct error *err)
+{
+    struct ibv_wc wc;
+    struct writer_request request;
+    while (completion_poll(&watch->endpoint->queue, &wc, err) > 0) {
+        writer_retire(&watch->writer, wc.wr_id, wc.status == IBV_WC_SUCCESS, &request);
+        watch->probing = false;
+        if (wc.status != IBV_WC_SUCCESS && !endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5))
+            return completion_error(&wc, watch->endpoint->peer, "asking the client's adapter", err);
+    }
+    return error_is_set(err) ? -1 : 0;
+}
+
+/* Probes when it is due. The moment of the next thing to do, or -1 with *err. */
+static int64_t keep_watch(struct watch *watch, bool can_probe, struct error *err)
+{
+    int64_t timeout = (int64_t)watch->endpoint->timeout;
+    int64_t now = clock_now();
+    if (!can_probe)
+        return CLOCK_NEVER;
+    if (watch->probing && now - watch->probed_at > timeout)
+        return host_gone(watch, err);
+    if (watch->probing)
+        return watch->probed_at + timeout + 1;
+    if (now - watch->probed_at < timeout / 4)
+        return watch->probed_at + timeout / 4;
+    if (writer_read_nothing(&watch->writer, watch->probes++, err) < 0)
+        return -1;
+    watch->probing = true;
+    watch->probed_at = now;
+    return now + timeout + 1;
+}
+
+/* Until the client disconnects (0), or something goes wrong (-1 with *err). */
+static int watch_client(struct watch *watch, bool can_probe, struct error *err)
+{
+    struct endpoint *endpoint = watch->endpoint;
+    struct error ended = {.class = ERROR_NONE};
+    for (;;) {
+        if (endpoint_check(endpoint, &ended) < 0) {
+            if (ended.class == ERROR_TEMPORARY)
+                return 0;
+            *err = ended;
+            return -1;
+        }
+        if (completion_arm(&endpoint->queue, err) < 0 || reap_probe(watch, err) < 0)
+            return -1;
+        int64_t moment = keep_watch(watch, can_probe, err);
+        if (moment < 0)
+            return -1;
+        struct pollfd fds[] = {{.fd = endpoint_fd(endpoint), .events = POLLIN},
+                               {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
+                               {.fd = endpoint->stop_fd, .events = POLLIN}};
+        if (poll(fds, 3, clock_poll_ms(moment)) <= 0)
+            continue;
+        if (fds[1].revents)
+            completion_drain_events(&endpoint->queue);
+        if (fds[2].revents)
+            return error_set(err, ERROR_INTERRUPTED, STAGE_TRANSFER, endpoint->peer,
+                             "interrupted by a signal");
+    }
+}
+
+int region_serve(struct region *region, struct endpoint *endpoint, const void *welcome,
+                 unsigned welcome_len, struct error *err)
+{
+    static const struct endpoint_wants wants = {.send_depth = 2, .max_sge = 1};
+    struct watch watch = {.endpoint = endpoint};
+    if (endpoint_create_queues(endpoint, &wants, region->pd, err) < 0 ||
+        writer_init(&watch.writer, endpoint->id, endpoint->peer, endpoint->send_depth,
+                    endpoint->max_sge, err) < 0)
+        return -1;
+    int rc = endpoint_accept(endpoint, welcome, welcome_len, clock_after(endpoint->timeout), err);
+    if (rc == 0) {
+        watch.probed_at = clock_now();
+        rc = watch_client(&watch, endpoint->initiator_depth > 0, err);
+    }
+    endpoint_disconnect(endpoint, CLOCK_NS_PER_S);
+    writer_close(&watch.writer);
+    return rc;
+}

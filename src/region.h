@@ -1,0 +1,48 @@
+/*
+ * region.h - memory that a server exposes: written by sessions through slots, and, with a ticket, by
+ * one-sided writes of whoever holds it.
+ *
+ * With a ticket the memory is registered once, in a domain of its own on the device that the
+ * listener is bound to.
+ */
+#ifndef RDMAPUT_REGION_H
+#define RDMAPUT_REGION_H
+
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "endpoint.h"
+#include "error.h"
+#include "memory.h"
+#include "ticket.h"
+
+struct region {
+    struct memory memory;
+    struct ibv_pd *pd; /* NULL without a ticket */
+    char *dump;        /* the file to write it out to; NULL: none */
+};
+
+/* size bytes of zeroed memory. dump: NULL, or copied. */
+struct region *region_new(uint64_t size, const char *dump, struct error *err);
+void region_free(struct region *region);
+
+/* Registers the memory whole, on the device of a bound id. */
+int region_publish(struct region *region, struct rdma_cm_id *listener, struct error *err);
+
+/* The ticket of a published region, where a listener at that address and port takes connections. */
+void region_ticket(const struct region *region, const struct sockaddr *listener,
+                   struct ticket *ticket);
+
+/* Writes the memory to the dump file, which appears by rename. 0, also when none is wanted; -1 with *err (74, 73). */
+int region_dump(const struct region *region, struct error *err);
+
+/*
+ * Serves one client of one-sided writes: makes its queue pair in the region's domain, accepts, and
+ * watches until the client disconnects. Nothing is sent or received; a zero-byte RDMA read now and then
+ * tells a client whose host is gone, which is ERROR_TEMPORARY. welcome: private data, or NULL.
+ */
+int region_serve(struct region *region, struct endpoint *endpoint, const void *welcome,
+                 unsigned welcome_len, struct error *err);
+
+#endif

@@ -1,0 +1,48 @@
+#include "config.h"
+
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "log.h"
+#include "units.h"
+
+/* "1.50 MiB in 12 ms, 125 MiB/s". */
+static char *describe(uint64_t bytes, uint64_t ns, char *buf, size_t size)
+{
+    char amount[UNITS_TEXT], time[UNITS_TEXT], rate[UNITS_TEXT];
+    double per_second = ns ? (double)bytes * 1e9 / (double)ns : 0;
+    snprintf(buf, size, "%s in %s, %s/s", units_format_size(bytes, amount),
+             units_format_time(ns, time), units_format_size((uint64_t)per_second, rate));
+    return buf;
+}
+
+void report_received(const char *peer, const struct receiver_result *result)
+{
+    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT];
+    log_verbose("%s: committed: %s, XXH3-128 %s, %s pinned", peer,
+                describe(result->digest.bytes, result->duration_ns, text, sizeof text),
+                digest_format(&result->digest, checksum),
+                units_format_size(result->pinned, pinned));
+}
+
+void report_sent(const char *destination, const struct sender_result *result)
+{
+    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT];
+    log_success("%s: delivered %s, XXH3-128 %s", destination,
+                describe(result->digest.bytes, result->duration_ns, text, sizeof text),
+                digest_format(&result->digest, checksum));
+    log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64 ", chunks %" PRIu64
+                ", pinned %s", destination, result->work_requests, result->gather_entries,
+                result->chunks, units_format_size(result->pinned, pinned));
+}
+
+void report_posted(const char *destination, const struct poster_result *result)
+{
+    char text[128];
+    log_success("%s: wrote %s", destination,
+                describe(result->acknowledged, result->duration_ns, text, sizeof text));
+    log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64, destination,
+                result->work_requests, result->gather_entries);
+}

@@ -1,0 +1,20 @@
+/*
+ * report.h - what a session came to, in words for people.
+ */
+#ifndef RDMAPUT_REPORT_H
+#define RDMAPUT_REPORT_H
+
+#include "poster.h"
+#include "receiver.h"
+#include "sender.h"
+
+/* An object was committed here. */
+void report_received(const char *peer, const struct receiver_result *result);
+
+/* An object was delivered. */
+void report_sent(const char *destination, const struct sender_result *result);
+
+/* One-sided writes completed. */
+void report_posted(const char *destination, const struct poster_result *result);
+
+#endif

@@ -1,0 +1,502 @@
+#include "config.h"
+
+#include "server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "device.h"
+#include "fdio.h"
+#include "listener.h"
+#include "log.h"
+#include "receiver.h"
+#include "report.h"
+#include "signals.h"
+#include "ticket.h"
+#include "units.h"
+#include "wire.h"
+
+#define MOST_SESSIONS 256
+#define MOST_WAITING 16
+#define WAITING_NS (1 * CLOCK_NS_PER_S)
+#define STACK_BYTES ((size_t)256 << 10)
+
+struct server;
+
+struct serving {
+    struct serving *next;
+    struct server *server;
+    pthread_t thread;
+    struct endpoint endpoint;
+    bool one_sided; /* a `post` into the region */
+    bool admitted;
+    struct error error;
+    atomic_bool done;
+};
+
+/* A client that came while the server was busy: the session before it may only be on its way out. */
+struct request {
+    struct rdma_cm_id *id;
+    struct rdma_conn_param conn;
+    bool one_sided;
+    int64_t until;
+};
+
+struct server {
+    const struct server_job *job;
+    struct listener listener;
+    int abort_fd; /* readable: sessions are to end at once */
+    int done_fd;  /* readable: a session has ended */
+    struct serving *sessions;
+    unsigned session_count;
+    struct request waiting[MOST_WAITING];
+    unsigned waiting_count;
+    bool draining, aborting;
+    bool finished; /* the one transfer of --once has ended */
+    bool announced; /* the ready file is there */
+    int64_t wait_until;
+};
+
+/* The text goes before its hint, on a line of its own; what does not fit is cut. */
+static void refuse(struct rdma_cm_id *id, const struct error *reason)
+{
+    struct wire_refusal refusal = {.version = WIRE_VERSION,
+                                   .status = (uint8_t)error_exit_status(reason->class)};
+    uint8_t data[WIRE_REFUSAL_MAX_BYTES];
+    size_t hint = strlen(reason->hint);
+    bool hinted = hint > 0 && hint + 1 < WIRE_REFUSAL_MAX_TEXT / 2 + 20;
+    int room = WIRE_REFUSAL_MAX_TEXT - (hinted ? (int)hint + 1 : 0);
+    snprintf(refusal.text, sizeof refusal.text, "%.*s%s%.*s", room, reason->text,
+             hinted ? "\n" : "", hinted ? (int)hint : 0, reason->hint);
+    size_t len = wire_encode_refusal(&refusal, data);
+    (void)rdma_reject(id, data, (uint8_t)len);
+}
+
+/* ---- one session, on its thread ------------------------------------------------------------ */
+
+static int serve_one_sided(struct serving *serving)
+{
+    struct region *region = serving->server->job->region;
+    serving->admitted = true;
+    if (region_serve(region, &serving->endpoint, NULL, 0, &serving->error) < 0)
+        return -1;
+    log_verbose("%s: the one-sided session ended", serving->endpoint.peer);
+    return region_dump(region, &serving->error);
+}
+
+static int serve_write(struct serving *serving)
+{
+    struct receiver_result result;
+    char peer[ADDRESS_TEXT];
+    snprintf(peer, sizeof peer, "%s", serving->endpoint.peer);
+    int rc = receiver_run(&serving->endpoint, serving->server->job->sink, &result, &serving->error);
+    serving->admitted = result.admitted;
+    if (rc == 0)
+        report_received(peer, &result);
+    else if (result.admitted)
+        error_append(&serving->error, "; %" PRIu64 " bytes had been stored", result.stored);
+    return rc;
+}
+
+/* The one transfer of --once: its error is the server's own. */
+static bool is_last(const struct serving *serving)
+{
+    return serving->server->job->once && serving->admitted;
+}
+
+static void *session_main(void *argument)
+{
+    struct serving *serving = argument;
+    int rc = serving->one_sided ? serve_one_sided(serving) : serve_write(serving);
+    if (rc < 0) {
+        snprintf(serving->error.subject, sizeof serving->error.subject, "%s",
+                 serving->endpoint.peer);
+        if (!serving->endpoint.answered)
+            refuse(serving->endpoint.id, &serving->error);
+        if (serving->error.class != ERROR_INTERRUPTED && !is_last(serving))
+            log_error(&serving->error);
+    }
+    endpoint_close(&serving->endpoint);
+    atomic_store(&serving->done, true);
+    eventfd_write(serving->server->done_fd, 1);
+    return NULL;
+}
+
+static int start_session(struct serving *serving)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    if (pthread_attr_init(&attr) != 0)
+        return ENOMEM;
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int rc = pthread_create(&serving->thread, &attr, session_main, serving);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
+/* ---- admission ----------------------------------------------------------------------------- */
+
+static int busy(struct error *err)
+{
+    error_set(err, ERROR_TEMPORARY, STAGE_CONNECT, NULL, "busy with another session");
+    return error_hint(err, "try again when it has ended");
+}
+
+/* Whether a client that says this may begin a session; *one_sided: which kind. */
+static int admit(const struct server *server, const struct sockaddr *peer,
+                 const struct rdma_conn_param *conn, bool *one_sided, struct error *err)
+{
+    struct wire_hello hello;
+    const struct server_job *job = server->job;
+    if (admission_check(&job->admission, peer, err) < 0)
+        return -1;
+    enum wire_result result =
+        wire_decode_hello(conn->private_data, conn->private_data_len, &hello);
+    if (result == WIRE_OTHER_VERSION)
+        return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, NULL,
+                         "protocol version %u here, %u there", WIRE_VERSION, hello.version);
+    if (result == WIRE_BROKEN)
+        return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, NULL, "malformed greeting");
+    *one_sided = result == WIRE_FOREIGN || hello.role == WIRE_ROLE_POST;
+    if (*one_sided && !job->ticket) {
+        error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "no memory is exposed here");
+        return error_hint(err, "serve with --region SIZE --ticket FILE");
+    }
+    if (!*one_sided && hello.role != WIRE_ROLE_WRITE)
+        return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL,
+                         "this server answers no such request");
+    return 0;
+}
+
+static bool is_busy(const struct server *server)
+{
+    unsigned most = server->job->sink->ops->exclusive || server->job->once ? 1 : MOST_SESSIONS;
+    return server->session_count >= most;
+}
+
+static void note_refusal(const struct sockaddr *peer, const struct error *reason)
+{
+    char text[ADDRESS_TEXT];
+    log_note("%s: refused: %s", address_format(peer, text), reason->text);
+}
+
+static void begin_session(struct server *server, struct rdma_cm_id *id,
+                          const struct rdma_conn_param *conn, bool one_sided)
+{
+    struct error failed = {.class = ERROR_NONE};
+    struct serving *serving = calloc(1, sizeof *serving);
+    if (!serving) {
+        error_set(&failed, ERROR_RESOURCE, STAGE_CONNECT, NULL, "out of memory");
+        refuse(id, &failed);
+        rdma_destroy_id(id);
+        return;
+    }
+    serving->server = server;
+    serving->one_sided = one_sided;
+    if (endpoint_adopt(&serving->endpoint, id, conn, server->job->timeout, server->abort_fd,
+                       &failed) == 0) {
+        int rc = start_session(serving);
+        if (rc == 0) {
+            serving->next = server->sessions;
+            server->sessions = serving;
+            server->session_count++;
+            return;
+        }
+        error_set_errno(&failed, ERROR_RESOURCE, STAGE_CONNECT, serving->endpoint.peer, rc,
+                        "cannot start a session");
+    }
+    log_error(&failed);
+    refuse(id, &failed);
+    endpoint_close(&serving->endpoint);
+    free(serving);
+}
+
+static void turn_away(struct rdma_cm_id *id, const struct error *reason)
+{
+    note_refusal(rdma_get_peer_addr(id), reason);
+    refuse(id, reason);
+    rdma_destroy_id(id);
+}
+
+static void turn_away_busy(struct rdma_cm_id *id)
+{
+    struct error reason = {.class = ERROR_NONE};
+    busy(&reason);
+    turn_away(id, &reason);
+}
+
+static void begin_or_wait(struct server *server, const struct request *request)
+{
+    if (!is_busy(server))
+        begin_session(server, request->id, &request->conn, request->one_sided);
+    else if (server->waiting_count < MOST_WAITING)
+        server->waiting[server->waiting_count++] = *request;
+    else
+        turn_away_busy(request->id);
+}
+
+/* Lets waiting clients in, in order, and turns away those that have waited long enough. */
+static void take_waiting(struct server *server)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < server->waiting_count; i++) {
+        const struct request *request = &server->waiting[i];
+        if (!server->draining && !server->finished && !is_busy(server))
+            begin_session(server, request->id, &request->conn, request->one_sided);
+        else if (server->draining || server->finished || clock_now() >= request->until)
+            turn_away_busy(request->id);
+        else
+            server->waiting[left++] = *request;
+    }
+    server->waiting_count = left;
+}
+
+static void take_request(struct server *server, struct rdma_cm_event *event)
+{
+    struct request request = {
+        .id = event->id, .conn = event->param.conn, .until = clock_after(WAITING_NS)};
+    struct error reason = {.class = ERROR_NONE};
+    int admitted = admit(server, rdma_get_peer_addr(event->id), &request.conn, &request.one_sided,
+                         &reason);
+    request.conn.private_data = NULL;
+    rdma_ack_cm_event(event);
+    if (admitted < 0)
+        turn_away(request.id, &reason);
+    else
+        begin_or_wait(server, &request);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------ */
+
+static int take_requests(struct server *server, struct error *err)
+{
+    struct rdma_cm_event *event;
+    int got;
+    while ((got = listener_next(&server->listener, &event, err)) > 0)
+        take_request(server, event);
+    return got;
+}
+
+/* Joins the sessions that have ended. */
+static void collect(struct server *server, struct error *err)
+{
+    eventfd_t ignored;
+    eventfd_read(server->done_fd, &ignored);
+    for (struct serving **at = &server->sessions; *at;) {
+        struct serving *serving = *at;
+        if (!atomic_load(&serving->done)) {
+            at = &serving->next;
+            continue;
+        }
+        pthread_join(serving->thread, NULL);
+        *at = serving->next;
+        server->session_count--;
+        if (serving->admitted) {
+            server->wait_until = CLOCK_NEVER;
+            if (server->job->once && !server->finished) {
+                server->finished = true;
+                *err = serving->error;
+            }
+        }
+        free(serving);
+    }
+}
+
+static void heed_signals(struct server *server)
+{
+    int count = signals_count();
+    if (count > 0 && !server->draining) {
+        server->draining = true;
+        listener_close(&server->listener);
+        if (server->session_count > 0)
+            log_note("%s: no new sessions; %u running; once more to abort",
+                     strsignal(signals_last()), server->session_count);
+    }
+    if (count > 1 && !server->aborting) {
+        server->aborting = true;
+        eventfd_write(server->abort_fd, 1);
+    }
+}
+
+static int wait_for_work(struct server *server)
+{
+    /* Once it has come, a signal keeps its descriptor readable: then EINTR alone tells the next. */
+    struct pollfd fds[] = {
+        {.fd = server->draining ? -1 : listener_fd(&server->listener), .events = POLLIN},
+        {.fd = server->draining ? -1 : signals_fd(), .events = POLLIN},
+        {.fd = server->done_fd, .events = POLLIN}};
+    int64_t moment = server->session_count > 0 ? CLOCK_NEVER : server->wait_until;
+    if (server->waiting_count > 0 && server->waiting[0].until < moment)
+        moment = server->waiting[0].until;
+    return poll(fds, 3, clock_poll_ms(moment));
+}
+
+static int nobody_came(const struct server *server, struct error *err)
+{
+    char time[UNITS_TEXT];
+    return error_set(err, ERROR_TEMPORARY, STAGE_LISTEN, NULL, "no client came within %s",
+                     units_format_time(server->job->wait, time));
+}
+
+/* Until there is nothing left to do. */
+static int loop(struct server *server, struct error *err)
+{
+    for (;;) {
+        heed_signals(server);
+        collect(server, err);
+        take_waiting(server);
+        if (server->finished)
+            return error_is_set(err) ? -1 : 0;
+        if (server->draining && server->session_count == 0)
+            return 0;
+        if (!server->draining && take_requests(server, err) < 0)
+            return -1;
+        if (server->session_count == 0 && clock_now() >= server->wait_until)
+            return nobody_came(server, err);
+        if (wait_for_work(server) < 0 && errno != EINTR)
+            return error_set_errno(err, ERROR_BUG, STAGE_LISTEN, NULL, errno, "poll failed");
+    }
+}
+
+/* Ends what still runs, when the loop has ended by itself. */
+static void end_sessions(struct server *server)
+{
+    struct error ignored = {.class = ERROR_NONE};
+    eventfd_write(server->abort_fd, 1);
+    while (server->sessions) {
+        struct pollfd fd = {.fd = server->done_fd, .events = POLLIN};
+        poll(&fd, 1, -1);
+        collect(server, &ignored);
+    }
+}
+
+/* ---- announcing ---------------------------------------------------------------------------- */
+
+static bool is_link_local(const struct sockaddr_storage *addr)
+{
+    return addr->ss_family == AF_INET6 &&
+           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
+/* The addresses that clients can name, a line each. The caller frees it. */
+static char *list_addresses(const struct server *server, struct error *err)
+{
+    struct device_address *addresses = NULL;
+    char text[ADDRESS_TEXT], *lines = NULL;
+    size_t len;
+    FILE *out = open_memstream(&lines, &len);
+    if (!out)
+        return NULL;
+    if (server->job->bind) {
+        fprintf(out, "%s\n", address_format((const struct sockaddr *)&server->listener.addr, text));
+    } else {
+        int count = device_addresses(&addresses, err);
+        for (int i = 0; i < count; i++) {
+            struct sockaddr *sa = (struct sockaddr *)&addresses[i].addr;
+            if (is_link_local(&addresses[i].addr))
+                continue;
+            address_set_port(sa, server->listener.port);
+            fprintf(out, "%s\n", address_format(sa, text));
+        }
+        free(addresses);
+    }
+    if (fclose(out) != 0)
+        return NULL;
+    return lines;
+}
+
+static int write_ready_file(struct server *server, const char *lines, struct error *err)
+{
+    const char *path = server->job->ready_file;
+    if (path && fdio_publish(path, lines, strlen(lines), 0666) < 0)
+        return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_LISTEN, path, errno,
+                               "cannot create the ready file");
+    server->announced = path != NULL;
+    return 0;
+}
+
+/* The ticket is a capability: its file is for its owner alone. */
+static int write_ticket(const struct server *server, struct error *err)
+{
+    const char *path = server->job->ticket;
+    struct ticket ticket;
+    char line[TICKET_TEXT + 1];
+    if (!path)
+        return 0;
+    region_ticket(server->job->region, (const struct sockaddr *)&server->listener.addr, &ticket);
+    ticket_format(&ticket, line);
+    strcat(line, "\n");
+    if (strcmp(path, "-") == 0) {
+        if (fdio_write(STDOUT_FILENO, line, strlen(line)) < 0)
+            return error_set_errno(err, ERROR_STORAGE, STAGE_LISTEN, NULL, errno,
+                                   "cannot write the ticket to standard output");
+        return 0;
+    }
+    if (fdio_publish(path, line, strlen(line), 0600) < 0)
+        return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_LISTEN, path, errno,
+                               "cannot create the ticket file");
+    return 0;
+}
+
+static int announce(struct server *server, struct error *err)
+{
+    char who[64];
+    char *lines = list_addresses(server, err);
+    if (!lines)
+        return error_set(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, "out of memory");
+    int rc = write_ticket(server, err) == 0 && write_ready_file(server, lines, err) == 0 ? 0 : -1;
+    for (char *c = lines; *c; c++)
+        if (*c == '\n')
+            *c = c[1] ? ' ' : '\0';
+    if (rc == 0)
+        log_note("serving on %s: %s, %s", lines[0] ? lines : "no address", server->job->sink->description,
+                 admission_describe(&server->job->admission, who, sizeof who));
+    free(lines);
+    return rc;
+}
+
+static int open_server(struct server *server, struct error *err)
+{
+    const struct server_job *job = server->job;
+    server->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (server->abort_fd < 0 || server->done_fd < 0)
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, errno,
+                               "cannot make an eventfd");
+    if (listener_open(&server->listener, job->bind, job->port, err) < 0)
+        return -1;
+    if (job->ticket && region_publish(job->region, server->listener.ids[0], err) < 0)
+        return -1;
+    server->wait_until = job->wait ? clock_after(job->wait) : CLOCK_NEVER;
+    return announce(server, err);
+}
+
+int server_run(const struct server_job *job, struct error *err)
+{
+    struct server server = {.job = job, .abort_fd = -1, .done_fd = -1};
+    int rc = open_server(&server, err);
+    if (rc == 0)
+        rc = loop(&server, err);
+    listener_close(&server.listener);
+    end_sessions(&server);
+    if (server.announced)
+        unlink(job->ready_file);
+    fdio_close(&server.abort_fd);
+    fdio_close(&server.done_fd);
+    if (server.aborting)
+        return error_set(err, ERROR_INTERRUPTED, STAGE_NONE, NULL, "interrupted by a signal");
+    return rc;
+}

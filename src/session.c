@@ -1,0 +1,374 @@
+#include "config.h"
+
+#include "session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+#include "units.h"
+
+/* How long to wait for DISCONNECTED before an error completion is taken for the cause. */
+#define BLAME_NS (200 * CLOCK_NS_PER_MS)
+/* RDMA writes under way: more only wait for room. */
+#define MOST_WRITES 256
+#define GIVE_UP_NS (1 * CLOCK_NS_PER_S)
+
+struct endpoint_wants session_wants(unsigned slots, unsigned works)
+{
+    unsigned messages = messages_count(slots);
+    unsigned writes = slots * works < MOST_WRITES ? slots * works : MOST_WRITES;
+    return (struct endpoint_wants){
+        .send_depth = writes + messages,
+        .recv_depth = messages,
+    };
+}
+
+int session_open(struct session *session, struct endpoint *endpoint, unsigned slots,
+                 uint64_t timeout, struct error *err)
+{
+    *session = (struct session){.endpoint = endpoint, .timeout = timeout};
+    if (writer_init(&session->writer, endpoint->id, endpoint->peer, endpoint->send_depth,
+                    endpoint->max_sge, err) < 0)
+        return -1;
+    return messages_open(&session->messages, endpoint->id, slots, err);
+}
+
+void session_begin(struct session *session)
+{
+    session->heard_at = clock_now();
+}
+
+static void note_failure(struct session *session, const struct ibv_wc *wc)
+{
+    if (!session->failed || (session->failure.status == IBV_WC_WR_FLUSH_ERR &&
+                             wc->status != IBV_WC_WR_FLUSH_ERR))
+        session->failure = *wc;
+    session->failed = true;
+}
+
+static void note_sent(struct session *session, const struct ibv_wc *wc)
+{
+    struct writer_request request;
+    bool succeeded = wc->status == IBV_WC_SUCCESS;
+    if (writer_retire(&session->writer, wc->wr_id, succeeded, &request) && !request.is_write)
+        messages_sent(&session->messages, wc->wr_id);
+}
+
+static void note_received(struct session *session, const struct ibv_wc *wc)
+{
+    unsigned at = (session->received_head + session->received_count) % MESSAGES_MAX;
+    assert(session->received_count < MESSAGES_MAX);
+    session->received[at] = (struct session_receive){.wr_id = wc->wr_id, .len = wc->byte_len};
+    session->received_count++;
+}
+
+/* Takes all completions there are. Their count, or -1 with *err. */
+static int reap(struct session *session, struct error *err)
+{
+    struct ibv_wc wc;
+    int count = 0, n;
+    while ((n = completion_poll(&session->endpoint->queue, &wc, err)) > 0) {
+        bool is_receive = (wc.wr_id & MESSAGES_WRID_RECV) != 0;
+        log_trace("%s: completion of %s, wr_id %#" PRIx64 ": %s", session->endpoint->peer,
+                  is_receive ? "receive" : "send", wc.wr_id, ibv_wc_status_str(wc.status));
+        if (wc.status != IBV_WC_SUCCESS)
+            note_failure(session, &wc);
+        else if (is_receive)
+            note_received(session, &wc);
+        if (!is_receive)
+            note_sent(session, &wc);
+        count++;
+    }
+    return n < 0 ? -1 : count;
+}
+
+static int peer_error(struct session *session, const struct wire_message *message,
+                      struct error *err)
+{
+    char text[WIRE_MAX_TEXT + 1], hint[WIRE_MAX_TEXT + 1];
+    snprintf(text, sizeof text, "%s", message->error.text);
+    snprintf(hint, sizeof hint, "%s", message->error.hint);
+    error_mask(text);
+    error_mask(hint);
+    session->peer_gave_up = true;
+    error_set(err, error_class_of_status(message->error.status), STAGE_TRANSFER,
+              session->endpoint->peer, "the peer gave up: %s", text);
+    if (hint[0])
+        error_hint(err, "%s", hint);
+    return -1;
+}
+
+/* Takes a received message off the ring. 1 with *message, 0: none, -1 with *err. */
+static int take_message(struct session *session, struct wire_message *message, struct error *err)
+{
+    if (session->received_count == 0)
+        return 0;
+    struct session_receive *receive = &session->received[session->received_head];
+    session->received_head = (session->received_head + 1) % MESSAGES_MAX;
+    session->received_count--;
+    session->heard_at = clock_now();
+    if (messages_received(&session->messages, receive->wr_id, receive->len,
+                          session->endpoint->peer, message, err) < 0)
+        return -1;
+    log_trace("%s: received %s", session->endpoint->peer, wire_type_name(message->type));
+    return 1;
+}
+
+/* Whether the peer said why, in a message that is still unread. */
+static bool find_peer_error(struct session *session, struct error *err)
+{
+    struct wire_message message;
+    struct error ignored = {.class = ERROR_NONE};
+    reap(session, &ignored);
+    while (take_message(session, &message, &ignored) > 0) {
+        if (message.type == WIRE_ERROR) {
+            peer_error(session, &message, err);
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * The connection broke, or a completion failed. Which one is the cause shows only after a moment: what the
+ * peer said before it left comes first, then its leaving, then the completion.
+ */
+static int broken(struct session *session, struct error *err)
+{
+    struct error gone = {.class = ERROR_NONE};
+    if (find_peer_error(session, err))
+        return -1;
+    bool ended = endpoint_await_end(session->endpoint, BLAME_NS);
+    if (find_peer_error(session, err))
+        return -1;
+    if (ended || !session->failed) {
+        endpoint_check(session->endpoint, &gone);
+        error_set(err, gone.class, gone.stage, gone.subject, "%s", gone.text);
+        return error_hint(err, "the peer ended without a word: look at its own messages, and try again");
+    }
+    return completion_error(&session->failure, session->endpoint->peer, "a work request", err);
+}
+
+static int silent(const struct session *session, struct error *err)
+{
+    char time[UNITS_TEXT];
+    error_set(err, ERROR_TEMPORARY, STAGE_TRANSFER, session->endpoint->peer,
+              "timed out: no sign of life from the peer for %s",
+              units_format_time(session->timeout, time));
+    return error_hint(err, "the peer is stopped, or its host or link is down; --timeout sets how "
+                           "long to wait");
+}
+
+/* Waits until a completion, an event, worker_fd or the moment. -1 with *err; else whether worker_fd is
+ * readable. */
+static int wait_until(struct session *session, int worker_fd, int64_t moment, struct error *err)
+{
+    struct endpoint *endpoint = session->endpoint;
+    if (completion_arm(&endpoint->queue, err) < 0)
+        return -1;
+    int count = reap(session, err);
+    if (count != 0)
+        return count < 0 ? -1 : 0;
+    struct pollfd fds[] = {{.fd = endpoint_fd(endpoint), .events = POLLIN},
+                           {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
+                           {.fd = endpoint->stop_fd, .events = POLLIN},
+                           {.fd = worker_fd, .events = POLLIN}};
+    int n = poll(fds, 4, clock_poll_ms(moment));
+    if (n < 0 && errno != EINTR)
+        return error_set_errno(err, ERROR_BUG, STAGE_TRANSFER, endpoint->peer, errno,
+                               "poll failed");
+    if (n <= 0)
+        return 0;
+    if (fds[1].revents)
+        completion_drain_events(&endpoint->queue);
+    if (fds[2].revents)
+        return error_set(err, ERROR_INTERRUPTED, STAGE_TRANSFER, endpoint->peer,
+                         "interrupted by a signal");
+    return fds[3].revents != 0;
+}
+
+/* The state of the session, without waiting. -1 with *err when it is over. */
+static int check(struct session *session, struct error *err)
+{
+    struct error ignored = {.class = ERROR_NONE};
+    if (reap(session, err) < 0)
+        return -1;
+    if (session->failed)
+        return broken(session, err);
+    if (session->received_count == 0 && endpoint_check(session->endpoint, &ignored) < 0)
+        return broken(session, err);
+    if (session->received_count == 0 &&
+        clock_now() - session->heard_at > (int64_t)session->timeout)
+        return silent(session, err);
+    return 0;
+}
+
+static int64_t silence_ends(const struct session *session)
+{
+    return session->heard_at + (int64_t)session->timeout;
+}
+
+static int send_now(struct session *session, const struct wire_message *message,
+                    struct error *err)
+{
+    log_trace("%s: sending %s", session->endpoint->peer, wire_type_name(message->type));
+    return messages_send(&session->messages, &session->writer, message, err);
+}
+
+int session_send(struct session *session, const struct wire_message *message, struct error *err)
+{
+    while (!messages_can_send(&session->messages, &session->writer)) {
+        if (wait_until(session, -1, silence_ends(session), err) < 0 || check(session, err) < 0)
+            return -1;
+    }
+    return send_now(session, message, err);
+}
+
+int session_write(struct session *session, struct ibv_sge *entries, unsigned count,
+                  uint64_t remote_addr, uint32_t rkey, struct error *err)
+{
+    while (writer_room(&session->writer) == 0) {
+        if (wait_until(session, -1, silence_ends(session), err) < 0 || check(session, err) < 0)
+            return -1;
+    }
+    log_trace("%s: RDMA write of %u gather entries to %#" PRIx64 ", rkey %#" PRIx32,
+              session->endpoint->peer, count, remote_addr, rkey);
+    return writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, 0, remote_addr, rkey,
+                        err);
+}
+
+/* Deals with the messages that every session answers. 1: message is for the caller. */
+static int answer(struct session *session, const struct wire_message *message, struct error *err)
+{
+    static const struct wire_message pong = {.type = WIRE_PONG};
+    switch (message->type) {
+    case WIRE_PING:
+        return session_send(session, &pong, err);
+    case WIRE_PONG:
+        if (!session->ping_out)
+            return session_unexpected(session, message, err);
+        session->ping_out = false;
+        return 0;
+    case WIRE_ERROR:
+        return peer_error(session, message, err);
+    default:
+        return 1;
+    }
+}
+
+/* Sends PING when it is due. The moment of the next thing to do, or -1 with *err. */
+static int64_t keep_alive(struct session *session, struct error *err)
+{
+    static const struct wire_message ping = {.type = WIRE_PING};
+    int64_t due = session->heard_at + (int64_t)session->timeout / 4;
+    if (session->ping_out)
+        return silence_ends(session) + 1;
+    if (clock_now() < due)
+        return due;
+    if (session_send(session, &ping, err) < 0)
+        return -1;
+    session->ping_out = true;
+    return silence_ends(session) + 1;
+}
+
+enum session_next session_next(struct session *session, int worker_fd,
+                               struct wire_message *message, struct error *err)
+{
+    for (;;) {
+        if (check(session, err) < 0)
+            return SESSION_ERROR;
+        int got = take_message(session, message, err);
+        if (got < 0)
+            return SESSION_ERROR;
+        if (got > 0) {
+            int mine = answer(session, message, err);
+            if (mine < 0)
+                return SESSION_ERROR;
+            if (mine > 0)
+                return SESSION_MESSAGE;
+            continue;
+        }
+        int64_t moment = keep_alive(session, err);
+        if (moment < 0)
+            return SESSION_ERROR;
+        int worker = wait_until(session, worker_fd, moment, err);
+        if (worker < 0)
+            return SESSION_ERROR;
+        if (worker > 0)
+            return SESSION_WORKER;
+    }
+}
+
+int session_unexpected(const struct session *session, const struct wire_message *message,
+                       struct error *err)
+{
+    return error_set(err, ERROR_PROTOCOL, STAGE_TRANSFER, session->endpoint->peer,
+                     "the peer broke the protocol: %s out of order",
+                     wire_type_name(message->type));
+}
+
+int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
+                   struct error *err)
+{
+    if (session_next(session, -1, message, err) == SESSION_ERROR)
+        return -1;
+    return message->type == type ? 0 : session_unexpected(session, message, err);
+}
+
+static void await_sends(struct session *session, int64_t deadline)
+{
+    struct error ignored = {.class = ERROR_NONE};
+    while (session->writer.used > 0 && !session->failed && clock_now() < deadline) {
+        struct pollfd fd = {.fd = completion_fd(&session->endpoint->queue), .events = POLLIN};
+        if (completion_arm(&session->endpoint->queue, &ignored) < 0)
+            return;
+        int count = reap(session, &ignored);
+        if (count < 0 || endpoint_check(session->endpoint, &ignored) < 0)
+            return;
+        if (count == 0 && poll(&fd, 1, clock_poll_ms(deadline)) > 0)
+            completion_drain_events(&session->endpoint->queue);
+    }
+}
+
+void session_give_up(struct session *session, const struct error *reason)
+{
+    struct wire_message message = {.type = WIRE_ERROR};
+    struct error ignored = {.class = ERROR_NONE};
+    if (!session->endpoint || !session->endpoint->connected || session->peer_gave_up ||
+        session->failed || session->endpoint->gone)
+        return;
+    reap(session, &ignored);
+    if (!messages_can_send(&session->messages, &session->writer))
+        return;
+    bool interrupted = reason->class == ERROR_INTERRUPTED;
+    message.error.status =
+        (uint8_t)error_exit_status(interrupted ? ERROR_TEMPORARY : reason->class);
+    snprintf(message.error.text, sizeof message.error.text, "%s", reason->text);
+    snprintf(message.error.hint, sizeof message.error.hint, "%s", reason->hint);
+    if (send_now(session, &message, &ignored) == 0)
+        await_sends(session, clock_after(GIVE_UP_NS));
+}
+
+void session_linger(struct session *session)
+{
+    uint64_t ns = session->timeout;
+    await_sends(session, clock_after(ns));
+    endpoint_await_end(session->endpoint, ns);
+}
+
+void session_close(struct session *session)
+{
+    if (!session->endpoint)
+        return;
+    endpoint_disconnect(session->endpoint, GIVE_UP_NS);
+    endpoint_destroy_queue_pair(session->endpoint);
+    messages_close(&session->messages);
+    writer_close(&session->writer);
+    *session = (struct session){.endpoint = NULL};
+}

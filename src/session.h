@@ -1,0 +1,88 @@
+/*
+ * session.h - what both ends of a write session share: messages in and out, signs of life, deadlines,
+ * and the way a session fails.
+ *
+ * A peer is alive while messages of the protocol come from it: transport keepalives do not see a
+ * frozen process. A side that has heard nothing for a quarter of the timeout sends PING, and gives up when
+ * the timeout has passed in silence.
+ */
+#ifndef RDMAPUT_SESSION_H
+#define RDMAPUT_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "endpoint.h"
+#include "error.h"
+#include "messages.h"
+#include "wire.h"
+#include "writer.h"
+
+/* The wr_id of RDMA writes in a session: below the kinds of messages.h. */
+#define SESSION_WRID_WRITE 0
+
+struct session_receive {
+    uint64_t wr_id;
+    uint32_t len;
+};
+
+struct session {
+    struct endpoint *endpoint; /* not owned */
+    struct messages messages;
+    struct writer writer;
+    uint64_t timeout;  /* ns */
+    int64_t heard_at;  /* clock.h: when the last message came */
+    bool ping_out;     /* a PING of ours is unanswered */
+    bool peer_gave_up; /* an ERROR came: nothing is to be sent any more */
+    bool failed;       /* a completion failed: failure is the first that was not a flush */
+    struct ibv_wc failure;
+    struct session_receive received[MESSAGES_MAX]; /* a ring: completed, not looked at yet */
+    unsigned received_head, received_count;
+};
+
+/* Queue entries for a session with that many slots, each filled by at most works work requests. */
+struct endpoint_wants session_wants(unsigned slots, unsigned works);
+
+/* After endpoint_create_queues, before connecting or accepting: registers messages, posts receives. */
+int session_open(struct session *session, struct endpoint *endpoint, unsigned slots,
+                 uint64_t timeout, struct error *err);
+
+/* The connection stands: silence counts from now. */
+void session_begin(struct session *session);
+
+enum session_next { SESSION_ERROR = -1, SESSION_MESSAGE, SESSION_WORKER };
+
+/*
+ * Waits for the next thing to do: a message (in *message; PING, PONG and ERROR are dealt with here),
+ * or worker_fd (negative: none) has become readable. SESSION_ERROR with *err when the session is over:
+ * the peer gave up, went away, kept silent for the timeout, or a signal came.
+ */
+enum session_next session_next(struct session *session, int worker_fd,
+                               struct wire_message *message, struct error *err);
+
+/* As session_next for a time when only one type of message is due: anything else breaks the protocol. */
+int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
+                   struct error *err);
+
+/* Sends a message, waiting for room where it must. */
+int session_send(struct session *session, const struct wire_message *message, struct error *err);
+
+/* Posts an unsignalled RDMA write, waiting for room. A message must follow it (which is signalled). */
+int session_write(struct session *session, struct ibv_sge *entries, unsigned count,
+                  uint64_t remote_addr, uint32_t rkey, struct error *err);
+
+/* The error of a message that has no place here. Always -1. */
+int session_unexpected(const struct session *session, const struct wire_message *message,
+                       struct error *err);
+
+/* Tells the peer why this side gives up, if it can still be told: within a second. */
+void session_give_up(struct session *session, const struct error *reason);
+
+/* Waits, within the timeout, until all that was posted has completed and the peer has disconnected. */
+void session_linger(struct session *session);
+
+/* Disconnects, destroys the queue pair, frees messages and accounts; the caller then frees memory of
+ * its own and closes the endpoint. Fine when zeroed. */
+void session_close(struct session *session);
+
+#endif

@@ -1,0 +1,582 @@
+/*
+ * wire.c - encodes and decodes the messages and the private data of the protocol.
+ */
+#include "config.h"
+
+#include "wire.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define HEADER_BYTES 4
+#define EXTENT_BYTES 16
+#define REFUSAL_FIXED_BYTES 10
+#define VERSION_END 5 /* magic and version stand at the same place in every version */
+
+static const uint8_t magic[4] = {'R', 'P', 'U', 'T'};
+
+struct message_kind {
+    const char *name;
+    size_t fixed_bytes; /* header included */
+    bool variable;      /* more may follow, as the fixed part says */
+};
+
+static const struct message_kind kinds[] = {
+    [WIRE_OPEN] = {"OPEN", 24, true},
+    [WIRE_READY] = {"READY", 28, false},
+    [WIRE_CHUNK] = {"CHUNK", 8, true},
+    [WIRE_GRANT] = {"GRANT", 20, false},
+    [WIRE_END] = {"END", 52, false},
+    [WIRE_DONE] = {"DONE", 52, false},
+    [WIRE_ERROR] = {"ERROR", 12, true},
+    [WIRE_PING] = {"PING", 4, false},
+    [WIRE_PONG] = {"PONG", 4, false},
+};
+
+struct writer {
+    uint8_t *start;
+    uint8_t *at;
+};
+
+struct reader {
+    const uint8_t *at;
+    size_t left;
+};
+
+static void put(struct writer *writer, size_t size, uint64_t value)
+{
+    for (size_t i = size; i-- > 0; value >>= 8)
+        writer->at[i] = (uint8_t)value;
+    writer->at += size;
+}
+
+static void put_bytes(struct writer *writer, const void *bytes, size_t len)
+{
+    memcpy(writer->at, bytes, len);
+    writer->at += len;
+}
+
+static size_t written(const struct writer *writer)
+{
+    return (size_t)(writer->at - writer->start);
+}
+
+static uint64_t get(struct reader *reader, size_t size)
+{
+    uint64_t value = 0;
+
+    assert(size <= reader->left);
+    for (size_t i = 0; i < size; i++)
+        value = value << 8 | reader->at[i];
+    reader->at += size;
+    reader->left -= size;
+    return value;
+}
+
+static void get_bytes(struct reader *reader, void *bytes, size_t len)
+{
+    assert(len <= reader->left);
+    memcpy(bytes, reader->at, len);
+    reader->at += len;
+    reader->left -= len;
+}
+
+/* False when the text holds a NUL, which would end it early. */
+static bool get_text(struct reader *reader, char *text, size_t len)
+{
+    get_bytes(reader, text, len);
+    text[len] = '\0';
+    return strlen(text) == len;
+}
+
+static size_t character_bytes(uint8_t lead)
+{
+    if (lead >= 0xf0)
+        return 4;
+    if (lead >= 0xe0)
+        return 3;
+    return lead >= 0xc0 ? 2 : 1;
+}
+
+/* The bytes of text within limit, without a UTF-8 character whose end was cut off. */
+static size_t text_length(const char *text, size_t limit)
+{
+    size_t len = strnlen(text, limit);
+    size_t lead = len;
+
+    while (lead > 0 && len - lead < 4) {
+        lead--;
+        if (((uint8_t)text[lead] & 0xc0) != 0x80)
+            return len - lead < character_bytes((uint8_t)text[lead]) ? lead : len;
+    }
+    return len;
+}
+
+/*
+ * Private data
+ */
+
+static struct writer begin_private(uint8_t *buf, uint8_t version, uint8_t role, size_t len)
+{
+    struct writer writer = {buf, buf};
+
+    put_bytes(&writer, magic, sizeof(magic));
+    put(&writer, 1, version);
+    put(&writer, 1, role);
+    put(&writer, 2, len);
+    return writer;
+}
+
+size_t wire_encode_hello(const struct wire_hello *hello, uint8_t buf[WIRE_HELLO_BYTES])
+{
+    struct writer writer = begin_private(buf, hello->version, hello->role, WIRE_HELLO_BYTES);
+
+    put(&writer, 4, hello->flags);
+    put_bytes(&writer, hello->token, WIRE_TOKEN_BYTES);
+    return written(&writer);
+}
+
+size_t wire_encode_welcome(const struct wire_welcome *welcome, uint8_t buf[WIRE_WELCOME_BYTES])
+{
+    struct writer writer = begin_private(buf, welcome->version, WIRE_ROLE_SERVER,
+                                         WIRE_WELCOME_BYTES);
+
+    put(&writer, 4, welcome->flags);
+    return written(&writer);
+}
+
+size_t wire_encode_refusal(const struct wire_refusal *refusal, uint8_t buf[WIRE_REFUSAL_MAX_BYTES])
+{
+    size_t len = text_length(refusal->text, WIRE_REFUSAL_MAX_TEXT);
+    struct writer writer = begin_private(buf, refusal->version, WIRE_ROLE_SERVER,
+                                         REFUSAL_FIXED_BYTES + len);
+
+    put(&writer, 1, refusal->status);
+    put(&writer, 1, len);
+    put_bytes(&writer, refusal->text, len);
+    return written(&writer);
+}
+
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+/* What came after magic and version: the reader is left at the fields after the length, and ends
+ * where the length says. */
+static enum wire_result open_private(struct reader *reader, size_t fixed_bytes, uint8_t *role)
+{
+    size_t total = VERSION_END + reader->left;
+    size_t len;
+
+    if (total < fixed_bytes)
+        return WIRE_BROKEN;
+    *role = (uint8_t)get(reader, 1);
+    len = get(reader, 2);
+    if (len < fixed_bytes || len > total)
+        return WIRE_BROKEN;
+    if (!is_zero(reader->at + (len - (total - reader->left)), total - len))
+        return WIRE_BROKEN;
+    reader->left -= total - len;
+    return WIRE_OK;
+}
+
+static enum wire_result decode_private(const void *data, size_t len, size_t fixed_bytes,
+                                       struct reader *reader, uint8_t *version, uint8_t *role)
+{
+    if (len < sizeof(magic) || memcmp(data, magic, sizeof(magic)) != 0)
+        return WIRE_FOREIGN;
+    if (len < VERSION_END)
+        return WIRE_BROKEN;
+    *reader = (struct reader){data, len};
+    reader->at += sizeof(magic);
+    reader->left -= sizeof(magic);
+    *version = (uint8_t)get(reader, 1);
+    if (*version != WIRE_VERSION)
+        return WIRE_OTHER_VERSION;
+    return open_private(reader, fixed_bytes, role);
+}
+
+static bool is_client_role(uint8_t role)
+{
+    return role == WIRE_ROLE_WRITE || role == WIRE_ROLE_POST || role == WIRE_ROLE_CHECK;
+}
+
+enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hello *hello)
+{
+    struct reader reader;
+    enum wire_result result;
+
+    *hello = (struct wire_hello){.version = 0};
+    result = decode_private(data, len, WIRE_HELLO_BYTES, &reader, &hello->version, &hello->role);
+    if (result != WIRE_OK)
+        return result;
+    hello->flags = (uint32_t)get(&reader, 4);
+    get_bytes(&reader, hello->token, WIRE_TOKEN_BYTES);
+    if (reader.left != 0 || !is_client_role(hello->role) || hello->flags != 0)
+        return WIRE_BROKEN;
+    if (hello->role != WIRE_ROLE_POST && !is_zero(hello->token, WIRE_TOKEN_BYTES))
+        return WIRE_BROKEN;
+    return WIRE_OK;
+}
+
+enum wire_result wire_decode_welcome(const void *data, size_t len, struct wire_welcome *welcome)
+{
+    struct reader reader;
+    enum wire_result result;
+    uint8_t role;
+
+    *welcome = (struct wire_welcome){.version = 0};
+    result = decode_private(data, len, WIRE_WELCOME_BYTES, &reader, &welcome->version, &role);
+    if (result != WIRE_OK)
+        return result;
+    welcome->flags = (uint32_t)get(&reader, 4);
+    if (reader.left != 0 || role != WIRE_ROLE_SERVER || welcome->flags != 0)
+        return WIRE_BROKEN;
+    return WIRE_OK;
+}
+
+enum wire_result wire_decode_refusal(const void *data, size_t len, struct wire_refusal *refusal)
+{
+    struct reader reader;
+    enum wire_result result;
+    uint8_t role;
+    size_t text_bytes;
+
+    *refusal = (struct wire_refusal){.version = 0};
+    result = decode_private(data, len, REFUSAL_FIXED_BYTES, &reader, &refusal->version, &role);
+    if (result != WIRE_OK)
+        return result;
+    refusal->status = (uint8_t)get(&reader, 1);
+    text_bytes = get(&reader, 1);
+    if (role != WIRE_ROLE_SERVER || refusal->status == 0 || text_bytes > WIRE_REFUSAL_MAX_TEXT)
+        return WIRE_BROKEN;
+    if (reader.left != text_bytes || !get_text(&reader, refusal->text, text_bytes))
+        return WIRE_BROKEN;
+    return WIRE_OK;
+}
+
+/*
+ * Messages: encoding
+ */
+
+static void encode_open(struct writer *writer, const struct wire_message *message)
+{
+    size_t len = strnlen(message->open.name, WIRE_MAX_NAME);
+
+    put(writer, 4, message->open.flags);
+    put(writer, 8, message->open.size);
+    put(writer, 4, message->open.mode);
+    put(writer, 2, message->open.slot_limit);
+    put(writer, 2, len);
+    put_bytes(writer, message->open.name, len);
+}
+
+static void encode_ready(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 2, message->ready.slot_count);
+    put(writer, 2, 0);
+    put(writer, 4, message->ready.slot_size);
+    put(writer, 8, message->ready.remote_addr);
+    put(writer, 4, message->ready.rkey);
+    put(writer, 4, 0);
+}
+
+static void encode_chunk(struct writer *writer, const struct wire_message *message)
+{
+    assert(message->chunk.extent_count <= WIRE_MAX_EXTENTS);
+    put(writer, 2, message->chunk.slot);
+    put(writer, 2, message->chunk.extent_count);
+    for (unsigned i = 0; i < message->chunk.extent_count; i++) {
+        put(writer, 8, message->chunk.extents[i].offset);
+        put(writer, 8, message->chunk.extents[i].length);
+    }
+}
+
+static void encode_grant(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 2, message->grant.slot);
+    put(writer, 2, 0);
+    put(writer, 4, 0);
+    put(writer, 8, message->grant.acknowledged);
+}
+
+static void encode_digest(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 8, message->digest.size);
+    put(writer, 8, message->digest.bytes);
+    put_bytes(writer, message->digest.data, DIGEST_BYTES);
+    put_bytes(writer, message->digest.map, DIGEST_BYTES);
+}
+
+static void encode_error(struct writer *writer, const struct wire_message *message)
+{
+    size_t text_bytes = text_length(message->error.text, WIRE_MAX_TEXT);
+    size_t hint_bytes = text_length(message->error.hint, WIRE_MAX_TEXT);
+
+    put(writer, 2, message->error.status);
+    put(writer, 2, text_bytes);
+    put(writer, 2, hint_bytes);
+    put(writer, 2, 0);
+    put_bytes(writer, message->error.text, text_bytes);
+    put_bytes(writer, message->error.hint, hint_bytes);
+}
+
+static void encode_fields(struct writer *writer, const struct wire_message *message)
+{
+    switch (message->type) {
+    case WIRE_OPEN:
+        encode_open(writer, message);
+        break;
+    case WIRE_READY:
+        encode_ready(writer, message);
+        break;
+    case WIRE_CHUNK:
+        encode_chunk(writer, message);
+        break;
+    case WIRE_GRANT:
+        encode_grant(writer, message);
+        break;
+    case WIRE_END:
+    case WIRE_DONE:
+        encode_digest(writer, message);
+        break;
+    case WIRE_ERROR:
+        encode_error(writer, message);
+        break;
+    case WIRE_PING:
+    case WIRE_PONG:
+        break;
+    }
+}
+
+size_t wire_encode(const struct wire_message *message, uint8_t buf[WIRE_MESSAGE_BYTES])
+{
+    struct writer writer = {buf, buf + HEADER_BYTES};
+    size_t len;
+
+    encode_fields(&writer, message);
+    len = written(&writer);
+    writer.at = buf;
+    put(&writer, 2, message->type);
+    put(&writer, 2, len);
+    return len;
+}
+
+/*
+ * Messages: decoding. Each decoder is given at least its fixed bytes, leaves nothing unread, and
+ * returns what is wrong or NULL.
+ */
+
+static const char *decode_open(struct reader *reader, struct wire_message *message)
+{
+    size_t name_bytes;
+
+    message->open.flags = (uint32_t)get(reader, 4);
+    message->open.size = get(reader, 8);
+    message->open.mode = (uint32_t)get(reader, 4);
+    message->open.slot_limit = (uint16_t)get(reader, 2);
+    name_bytes = get(reader, 2);
+    if (message->open.flags & ~WIRE_OPEN_FLAGS)
+        return "OPEN has unknown flags";
+    if (message->open.size > WIRE_MAX_SIZE && message->open.size != WIRE_UNKNOWN)
+        return "OPEN's size is too large";
+    if (message->open.mode != 0)
+        return "OPEN's mode is not zero";
+    if (message->open.slot_limit < WIRE_MIN_SLOTS || message->open.slot_limit > WIRE_MAX_SLOTS)
+        return "OPEN's slot limit is out of range";
+    if (name_bytes > WIRE_MAX_NAME)
+        return "OPEN's name is too long";
+    if (name_bytes != reader->left)
+        return "OPEN's name does not fit its message";
+    if (!get_text(reader, message->open.name, name_bytes))
+        return "OPEN's name contains a NUL";
+    return NULL;
+}
+
+static const char *decode_ready(struct reader *reader, struct wire_message *message)
+{
+    uint64_t end, reserved;
+
+    message->ready.slot_count = (uint16_t)get(reader, 2);
+    reserved = get(reader, 2);
+    message->ready.slot_size = (uint32_t)get(reader, 4);
+    message->ready.remote_addr = get(reader, 8);
+    message->ready.rkey = (uint32_t)get(reader, 4);
+    reserved |= get(reader, 4);
+    if (reserved != 0)
+        return "READY's reserved fields are not zero";
+    if (message->ready.slot_count < WIRE_MIN_SLOTS || message->ready.slot_count > WIRE_MAX_SLOTS)
+        return "READY's slot count is out of range";
+    if (message->ready.slot_size < WIRE_MIN_SLOT_SIZE ||
+        message->ready.slot_size > WIRE_MAX_SLOT_SIZE)
+        return "READY's slot size is out of range";
+    if (__builtin_add_overflow(message->ready.remote_addr,
+                               (uint64_t)message->ready.slot_count * message->ready.slot_size,
+                               &end))
+        return "READY's slots go past the end of memory";
+    return NULL;
+}
+
+static const char *decode_extents(struct reader *reader, struct wire_extent *extents,
+                                  unsigned count)
+{
+    uint64_t end = 0, sum = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        extents[i].offset = get(reader, 8);
+        extents[i].length = get(reader, 8);
+        if (extents[i].length == 0)
+            return "CHUNK has an empty extent";
+        if (extents[i].offset < end)
+            return "CHUNK's extents go back";
+        if (__builtin_add_overflow(extents[i].offset, extents[i].length, &end) ||
+            end > WIRE_MAX_SIZE)
+            return "CHUNK's extents end too far out";
+        sum += extents[i].length;
+    }
+    return sum > WIRE_MAX_SLOT_SIZE ? "CHUNK's extents are larger than a slot" : NULL;
+}
+
+static const char *decode_chunk(struct reader *reader, struct wire_message *message)
+{
+    message->chunk.slot = (uint16_t)get(reader, 2);
+    message->chunk.extent_count = (uint16_t)get(reader, 2);
+    if (message->chunk.slot >= WIRE_MAX_SLOTS)
+        return "CHUNK's slot is out of range";
+    if (message->chunk.extent_count < 1 || message->chunk.extent_count > WIRE_MAX_EXTENTS)
+        return "CHUNK's extent count is out of range";
+    if (reader->left != (size_t)message->chunk.extent_count * EXTENT_BYTES)
+        return "CHUNK's extents do not fit its message";
+    return decode_extents(reader, message->chunk.extents, message->chunk.extent_count);
+}
+
+static const char *decode_grant(struct reader *reader, struct wire_message *message)
+{
+    uint64_t reserved;
+
+    message->grant.slot = (uint16_t)get(reader, 2);
+    reserved = get(reader, 2);
+    reserved |= get(reader, 4);
+    message->grant.acknowledged = get(reader, 8);
+    if (reserved != 0)
+        return "GRANT's reserved fields are not zero";
+    if (message->grant.slot >= WIRE_MAX_SLOTS)
+        return "GRANT's slot is out of range";
+    if (message->grant.acknowledged > WIRE_MAX_SIZE)
+        return "GRANT acknowledges too much";
+    return NULL;
+}
+
+static const char *decode_digest(struct reader *reader, struct wire_message *message)
+{
+    message->digest.size = get(reader, 8);
+    message->digest.bytes = get(reader, 8);
+    get_bytes(reader, message->digest.data, DIGEST_BYTES);
+    get_bytes(reader, message->digest.map, DIGEST_BYTES);
+    if (message->digest.size > WIRE_MAX_SIZE)
+        return "the digest's size is too large";
+    if (message->digest.bytes > message->digest.size)
+        return "the digest has more bytes than its size";
+    return NULL;
+}
+
+static const char *decode_error(struct reader *reader, struct wire_message *message)
+{
+    uint64_t status = get(reader, 2);
+    size_t text_bytes = get(reader, 2);
+    size_t hint_bytes = get(reader, 2);
+    uint64_t reserved = get(reader, 2);
+
+    if (reserved != 0)
+        return "ERROR's reserved field is not zero";
+    if (status < 1 || status > UINT8_MAX)
+        return "ERROR's status is out of range";
+    if (text_bytes > WIRE_MAX_TEXT || hint_bytes > WIRE_MAX_TEXT)
+        return "ERROR's text is too long";
+    if (text_bytes + hint_bytes != reader->left)
+        return "ERROR's text does not fit its message";
+    message->error.status = (uint8_t)status;
+    if (!get_text(reader, message->error.text, text_bytes) ||
+        !get_text(reader, message->error.hint, hint_bytes))
+        return "ERROR's text contains a NUL";
+    return NULL;
+}
+
+static const char *decode_fields(struct reader *reader, struct wire_message *message)
+{
+    switch (message->type) {
+    case WIRE_OPEN:
+        return decode_open(reader, message);
+    case WIRE_READY:
+        return decode_ready(reader, message);
+    case WIRE_CHUNK:
+        return decode_chunk(reader, message);
+    case WIRE_GRANT:
+        return decode_grant(reader, message);
+    case WIRE_END:
+    case WIRE_DONE:
+        return decode_digest(reader, message);
+    case WIRE_ERROR:
+        return decode_error(reader, message);
+    case WIRE_PING:
+    case WIRE_PONG:
+        break;
+    }
+    return NULL;
+}
+
+static const struct message_kind *find_kind(unsigned type)
+{
+    if (type >= sizeof(kinds) / sizeof(kinds[0]) || !kinds[type].name)
+        return NULL;
+    return &kinds[type];
+}
+
+static const char *decode_message(const void *data, size_t len, struct wire_message *message)
+{
+    struct reader reader = {data, len};
+    const struct message_kind *kind;
+    unsigned type;
+
+    if (len < HEADER_BYTES)
+        return "a message is shorter than its header";
+    if (len > WIRE_MESSAGE_BYTES)
+        return "a message is too long";
+    type = (unsigned)get(&reader, 2);
+    if (get(&reader, 2) != len)
+        return "a message's length is not what arrived";
+    kind = find_kind(type);
+    if (!kind)
+        return "a message of unknown type";
+    if (len < kind->fixed_bytes || (len > kind->fixed_bytes && !kind->variable))
+        return "a message's length is wrong for its type";
+    message->type = type;
+    return decode_fields(&reader, message);
+}
+
+enum wire_result wire_decode(const void *data, size_t len, struct wire_message *message,
+                             const char **problem)
+{
+    *problem = decode_message(data, len, message);
+    return *problem ? WIRE_BROKEN : WIRE_OK;
+}
+
+const char *wire_type_name(unsigned type)
+{
+    const struct message_kind *kind = find_kind(type);
+
+    return kind ? kind->name : "unknown";
+}
+
+uint64_t wire_chunk_bytes(const struct wire_message *message)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < message->chunk.extent_count; i++)
+        sum += message->chunk.extents[i].length;
+    return sum;
+}

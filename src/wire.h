@@ -1,0 +1,201 @@
+/*
+ * wire.h - the protocol of rdmaput, version 1. This file is its specification.
+ *
+ * Transport. One reliable connection made with librdmacm. All numbers are big-endian. Data travels
+ * as RDMA writes into memory that the server granted; all else as messages (SEND), one message to
+ * one receive buffer of WIRE_MESSAGE_BYTES. The client speaks first (iWARP wants it so). No
+ * immediate data.
+ *
+ * Connecting. The connect request's private data is a HELLO, the acceptance's a WELCOME, the
+ * rejection's a REFUSAL. InfiniBand and RoCE pad private data with zeros, so each says its own
+ * length. Magic and version stand at the same place in every version.
+ *
+ *     HELLO    magic[4] "RPUT", version u8, role u8, length u16, flags u32 (zero),
+ *              token[16] (role POST with a token; else zeros)                       28 bytes
+ *     WELCOME  magic[4], version u8, role u8 (SERVER), length u16, flags u32 (zero) 12 bytes
+ *     REFUSAL  magic[4], version u8, role u8 (SERVER), length u16, status u8, text_length u8,
+ *              text[]                                                      10 to 130 bytes
+ *
+ * A `post` without a token sends no private data at all, so that it works against any listener.
+ *
+ * A write session:
+ *
+ *     client                                   server
+ *       OPEN    what is to be delivered  ----->
+ *                                        <-----  READY   slots: address, rkey, size, count
+ *       RDMA writes into a granted slot
+ *       CHUNK   what the slot holds      ----->  hashes and stores it
+ *                                        <-----  GRANT   the slot is free again, bytes acknowledged
+ *       ... any number of chunks, as many at once as there are slots ...
+ *       END     size, bytes, digests     ----->  compares, commits
+ *                                        <-----  DONE    size, bytes, digests as stored
+ *       compares, disconnects
+ *
+ * Either side may send, at any time:
+ *     ERROR     it gives up: status, text, hint. The session is over.
+ *     PING      answered at once by PONG, also while storage blocks. One PING may be unanswered.
+ *
+ * Flow control of messages. The client has at most OPEN, one CHUNK per slot, END, ERROR, PING and
+ * PONG under way, the server READY, one GRANT per slot, DONE, ERROR, PING and PONG. Each side
+ * therefore posts WIRE_EXTRA_MESSAGES receives more than there are slots, and never runs out.
+ *
+ * Extents. A CHUNK's slot holds, packed one after another from its start, the bytes of its extents:
+ * ranges of the object with offsets that never go back within an object. Bytes between extents are
+ * gaps: zeros in a new file.
+ *
+ * A message is: type u16, length u16 (of the whole message), then its fields:
+ *
+ *     OPEN     flags u32 (WIRE_OPEN_FLAGS), size u64 (WIRE_UNKNOWN: a stream), mode u32 (zero),
+ *              slot_limit u16 (the most slots the client can keep track of), name_length u16,
+ *              name[]
+ *     READY    slot_count u16, zero u16, slot_size u32, remote_addr u64, rkey u32, zero u32
+ *     CHUNK    slot u16, extent_count u16, extents[]: offset u64, length u64
+ *     GRANT    slot u16, zero u16, zero u32, acknowledged u64 (bytes stored so far)
+ *     END      digest: size u64, bytes u64, data[16], map[16]
+ *     DONE     digest as in END
+ *     ERROR    status u16, text_length u16, hint_length u16, zero u16, text[], hint[]
+ *     PING     (nothing)
+ *     PONG     (nothing)
+ *
+ * A message of unknown type, with a length other than its own, with fields outside the limits
+ * below, or out of the order above breaks the protocol (exit status 76).
+ */
+#ifndef RDMAPUT_WIRE_H
+#define RDMAPUT_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "digest.h"
+
+#define WIRE_VERSION 1
+#define WIRE_UNKNOWN UINT64_MAX
+
+#define WIRE_MESSAGE_BYTES 2048  /* the largest message */
+#define WIRE_EXTRA_MESSAGES 6    /* messages under way besides one per slot */
+#define WIRE_MIN_SLOTS 1
+#define WIRE_MAX_SLOTS 64
+#define WIRE_MIN_SLOT_SIZE 4096
+#define WIRE_MAX_SLOT_SIZE (64u << 20)
+#define WIRE_OPEN_FLAGS 0u       /* the flags of OPEN that are defined: none yet */
+#define WIRE_MAX_NAME 1024       /* bytes of an object's name */
+#define WIRE_MAX_TEXT 512        /* bytes of an error's text, and of its hint */
+#define WIRE_MAX_SIZE INT64_MAX  /* bytes of an object */
+#define WIRE_MAX_EXTENTS ((WIRE_MESSAGE_BYTES - 8) / 16)
+
+/* Private data: the most that fits everywhere (RoCE: 56, 196 and 148 bytes). */
+#define WIRE_HELLO_BYTES 28
+#define WIRE_WELCOME_BYTES 12
+#define WIRE_REFUSAL_MAX_BYTES 130
+#define WIRE_REFUSAL_MAX_TEXT 120
+#define WIRE_TOKEN_BYTES 16
+
+enum wire_role {
+    WIRE_ROLE_SERVER = 0,
+    WIRE_ROLE_WRITE = 1,
+    WIRE_ROLE_POST = 2,
+    WIRE_ROLE_CHECK = 3,
+};
+
+struct wire_hello {
+    uint8_t version;
+    uint8_t role;
+    uint32_t flags;
+    uint8_t token[WIRE_TOKEN_BYTES];
+};
+
+struct wire_welcome {
+    uint8_t version;
+    uint32_t flags;
+};
+
+struct wire_refusal {
+    uint8_t version;
+    uint8_t status; /* an exit status */
+    char text[WIRE_REFUSAL_MAX_TEXT + 1];
+};
+
+enum wire_type {
+    WIRE_OPEN = 1,
+    WIRE_READY,
+    WIRE_CHUNK,
+    WIRE_GRANT,
+    WIRE_END,
+    WIRE_DONE,
+    WIRE_ERROR,
+    WIRE_PING,
+    WIRE_PONG,
+};
+
+struct wire_extent {
+    uint64_t offset;
+    uint64_t length;
+};
+
+struct wire_message {
+    enum wire_type type;
+    union {
+        struct {
+            uint32_t flags;
+            uint64_t size; /* bytes, or WIRE_UNKNOWN */
+            uint32_t mode;
+            uint16_t slot_limit; /* 1 to WIRE_MAX_SLOTS; READY grants no more */
+            char name[WIRE_MAX_NAME + 1]; /* empty: none */
+        } open;
+        struct {
+            uint16_t slot_count;
+            uint32_t slot_size;
+            uint64_t remote_addr;
+            uint32_t rkey;
+        } ready;
+        struct {
+            uint16_t slot;
+            uint16_t extent_count; /* 1 to WIRE_MAX_EXTENTS */
+            struct wire_extent extents[WIRE_MAX_EXTENTS]; /* of 1 byte or more, never going back */
+        } chunk;
+        struct {
+            uint16_t slot;
+            uint64_t acknowledged;
+        } grant;
+        struct digest_value digest; /* END and DONE */
+        struct {
+            uint8_t status;
+            char text[WIRE_MAX_TEXT + 1];
+            char hint[WIRE_MAX_TEXT + 1];
+        } error;
+    };
+};
+
+enum wire_result {
+    WIRE_OK = 0,
+    WIRE_FOREIGN,       /* private data without our magic, or none */
+    WIRE_OTHER_VERSION, /* ours, of another version (filled in) */
+    WIRE_BROKEN,        /* ours, and wrong */
+};
+
+/* Encoders write at most the size named above and return the bytes written. Texts are cut to
+ * their limit at a character's boundary. */
+size_t wire_encode_hello(const struct wire_hello *hello, uint8_t buf[WIRE_HELLO_BYTES]);
+size_t wire_encode_welcome(const struct wire_welcome *welcome, uint8_t buf[WIRE_WELCOME_BYTES]);
+size_t wire_encode_refusal(const struct wire_refusal *refusal, uint8_t buf[WIRE_REFUSAL_MAX_BYTES]);
+size_t wire_encode(const struct wire_message *message, uint8_t buf[WIRE_MESSAGE_BYTES]);
+
+/* Decoders take what arrived and check everything. Bytes after the private data's own length must
+ * be zeros. data may be NULL when len is 0. version is filled in for WIRE_OTHER_VERSION too. */
+enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hello *hello);
+enum wire_result wire_decode_welcome(const void *data, size_t len, struct wire_welcome *welcome);
+enum wire_result wire_decode_refusal(const void *data, size_t len, struct wire_refusal *refusal);
+
+/* WIRE_OK or WIRE_BROKEN. *problem becomes a static text that says what is wrong, or NULL. message
+ * is to be read only when it is whole. */
+enum wire_result wire_decode(const void *data, size_t len, struct wire_message *message,
+                             const char **problem);
+
+/* "CHUNK", or "unknown". */
+const char *wire_type_name(unsigned type);
+
+/* The bytes of all extents of a chunk: at most WIRE_MAX_SLOT_SIZE when wire_decode took it. */
+uint64_t wire_chunk_bytes(const struct wire_message *message);
+
+#endif
