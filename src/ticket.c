@@ -14,7 +14,7 @@
 #include "units.h"
 
 #define WORD "rdmaput"
-#define VERSION "1"
+#define FORMAT_VERSION "1"
 #define WHITE " \t\r\n"
 #define DIGITS "0123456789"
 #define HEX_DIGITS DIGITS "abcdefABCDEF"
@@ -178,7 +178,7 @@ enum ticket_result ticket_parse(const char *text, struct ticket *ticket, char *p
     int count;
 
     if (!ticket_looks_like(text + strspn(text, WHITE))) {
-        snprintf(problem, problem_size, "not a ticket: those begin with '" WORD VERSION ",'");
+        snprintf(problem, problem_size, "not a ticket: those begin with '" WORD FORMAT_VERSION ",'");
         return TICKET_NOT_ONE;
     }
     if (!copy_trimmed(text, copy)) {
@@ -186,8 +186,8 @@ enum ticket_result ticket_parse(const char *text, struct ticket *ticket, char *p
         return TICKET_MALFORMED;
     }
     version = strsep(&rest, ",") + strlen(WORD);
-    if (strcmp(version, VERSION) != 0) {
-        snprintf(problem, problem_size, "the ticket's version is %s, not " VERSION, version);
+    if (strcmp(version, FORMAT_VERSION) != 0) {
+        snprintf(problem, problem_size, "the ticket's version is %s, not " FORMAT_VERSION, version);
         return TICKET_VERSION;
     }
     count = rest ? split(rest, fields) : 0;
@@ -206,7 +206,7 @@ enum ticket_result ticket_parse(const char *text, struct ticket *ticket, char *p
 char *ticket_format(const struct ticket *ticket, char *buf)
 {
     int used = snprintf(buf, TICKET_TEXT,
-                        WORD VERSION ",%s,%u,0x%" PRIx64 ",0x%" PRIx32 ",%" PRIu64, ticket->host,
+                        WORD FORMAT_VERSION ",%s,%u,0x%" PRIx64 ",0x%" PRIx32 ",%" PRIu64, ticket->host,
                         ticket->port, ticket->remote_addr, ticket->rkey, ticket->length);
 
     if (ticket->has_token)
