@@ -3,6 +3,7 @@
 #include "region.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,10 @@ int region_publish(struct region *region, struct rdma_cm_id *listener, struct er
     if (!region->pd)
         return memory_resource_error(err, ibv_get_device_name(listener->verbs->device), errno,
                                      "a protection domain");
+    int flags = fcntl(listener->verbs->async_fd, F_GETFL);
+    if (flags < 0 || fcntl(listener->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return error_set_errno(err, ERROR_BUG, STAGE_REGISTER, NULL, errno,
+                               "cannot make the device's events non-blocking");
     return memory_register_region(&region->memory, region->pd, "remote write, the whole region",
                                   err);
 }
@@ -78,6 +83,7 @@ int region_dump(const struct region *region, struct error *err)
 struct watch {
     struct endpoint *endpoint;
     struct writer writer;
+    bool violated; /* the adapter refused an access of this client */
     bool probing;
     int64_t probed_at;
     uint64_t probes;
@@ -89,6 +95,36 @@ static int host_gone(const struct watch *watch, struct error *err)
     return error_set(err, ERROR_TEMPORARY, STAGE_TRANSFER, watch->endpoint->peer,
                      "timed out: the client's host does not answer for %s",
                      units_format_time(watch->endpoint->timeout, time));
+}
+
+/* Takes the device's events. A region serves one client at a time, so they concern nobody else's
+ * queue pair; the adapter reports a refused access so (not on every device). */
+static void take_device_events(struct watch *watch)
+{
+    struct ibv_async_event event;
+    while (ibv_get_async_event(watch->endpoint->id->verbs, &event) == 0) {
+        bool ours = (event.event_type == IBV_EVENT_QP_ACCESS_ERR ||
+                     event.event_type == IBV_EVENT_QP_REQ_ERR) &&
+                    event.element.qp == watch->endpoint->id->qp;
+        watch->violated |= ours;
+        ibv_ack_async_event(&event);
+    }
+}
+
+/* On InfiniBand and RoCE a refused access leaves the queue pair in its error state, where a client that
+ * disconnects leaves it ready. */
+static bool is_in_error(const struct endpoint *endpoint)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    return ibv_query_qp(endpoint->id->qp, &attr, IBV_QP_STATE, &init) == 0 &&
+           attr.qp_state == IBV_QPS_ERR;
+}
+
+static int violation(const struct watch *watch, struct error *err)
+{
+    return error_set(err, ERROR_UNAVAILABLE, STAGE_TRANSFER, watch->endpoint->peer,
+                     "the client wrote where it may not, and the adapter refused it");
 }
 
 /* Takes the completions of probes. The connection's end is told by its event, not here, since a
@@ -133,6 +169,9 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
     struct error ended = {.class = ERROR_NONE};
     for (;;) {
         if (endpoint_check(endpoint, &ended) < 0) {
+            take_device_events(watch);
+            if (watch->violated || is_in_error(endpoint))
+                return violation(watch, err);
             if (ended.class == ERROR_TEMPORARY)
                 return 0;
             *err = ended;
@@ -145,9 +184,11 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
             return -1;
         struct pollfd fds[] = {{.fd = endpoint_fd(endpoint), .events = POLLIN},
                                {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
-                               {.fd = endpoint->stop_fd, .events = POLLIN}};
-        if (poll(fds, 3, clock_poll_ms(moment)) <= 0)
+                               {.fd = endpoint->stop_fd, .events = POLLIN},
+                               {.fd = endpoint->id->verbs->async_fd, .events = POLLIN}};
+        if (poll(fds, 4, endpoint_poll_ms(endpoint, moment)) <= 0)
             continue;
+        take_device_events(watch);
         if (fds[1].revents)
             completion_drain_events(&endpoint->queue);
         if (fds[2].revents)

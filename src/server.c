@@ -3,7 +3,6 @@
 #include "server.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,6 +28,7 @@
 #define MOST_SESSIONS 256
 #define MOST_WAITING 16
 #define WAITING_NS (1 * CLOCK_NS_PER_S)
+#define STAY_MS 500
 #define STACK_BYTES ((size_t)256 << 10)
 
 struct server;
@@ -84,14 +84,28 @@ static void refuse(struct rdma_cm_id *id, const struct error *reason)
 
 /* ---- one session, on its thread ------------------------------------------------------------ */
 
+/*
+ * An iWARP client whose connection ended tells a refused access from a dead server by whether the
+ * server still listens: it is given the time to find out.
+ */
+static void stay_for_a_while(const struct server *server)
+{
+    struct pollfd fd = {.fd = server->abort_fd, .events = POLLIN};
+    poll(&fd, 1, STAY_MS);
+}
+
 static int serve_one_sided(struct serving *serving)
 {
     struct region *region = serving->server->job->region;
+    bool iwarp = endpoint_is_iwarp(&serving->endpoint);
     serving->admitted = true;
     if (region_serve(region, &serving->endpoint, NULL, 0, &serving->error) < 0)
         return -1;
     log_verbose("%s: the one-sided session ended", serving->endpoint.peer);
-    return region_dump(region, &serving->error);
+    int rc = region_dump(region, &serving->error);
+    if (serving->server->job->once && iwarp)
+        stay_for_a_while(serving->server);
+    return rc;
 }
 
 static int serve_write(struct serving *serving)
@@ -104,7 +118,7 @@ static int serve_write(struct serving *serving)
     if (rc == 0)
         report_received(peer, &result);
     else if (result.admitted)
-        error_append(&serving->error, "; %" PRIu64 " bytes had been stored", result.stored);
+        report_progress(&serving->error, result.stored, "stored");
     return rc;
 }
 
