@@ -15,6 +15,7 @@
 
 /* Finite everywhere: 7 means for ever as an RNR retry count, and on rxe as a retry count too. */
 #define RETRY_COUNT 6
+#define RECHECK_MS 20
 #define ACK_TIMEOUT_UNIT_NS 4096
 #define IB_REJECT_NO_LISTENER 8
 #define IB_REJECT_BY_CONSUMER 28
@@ -212,16 +213,44 @@ static int expect_event(struct endpoint *endpoint, enum rdma_cm_event_type wante
     return rc;
 }
 
-static int hint_loopback(const struct sockaddr *dest, struct error *err)
+/* Whatever the way in which it failed. */
+static int loopback_error(const struct endpoint *endpoint, struct error *err)
 {
     char example[ADDRESS_TEXT];
-    if (!address_is_loopback(dest))
-        return -1;
+    error_clear(err);
+    error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, endpoint->peer,
+              "loopback addresses have no RDMA device");
     if (device_example_address(example))
-        return error_hint(err, "loopback addresses have no RDMA device: use %s to reach this host",
-                          example);
-    return error_hint(err, "loopback addresses have no RDMA device, and no other address of this "
-                           "host has one: see 'rdmaput devices'");
+        return error_hint(err, "to reach this host, use its address %s", example);
+    return error_hint(err, "no other address of this host has one either: see 'rdmaput devices'");
+}
+
+static int resolve_address(struct endpoint *endpoint, const struct sockaddr *src,
+                           const struct sockaddr *dest, int64_t deadline, struct error *err)
+{
+    int ms = clock_poll_ms(deadline);
+    if (ms == 0)
+        return timed_out(endpoint, STAGE_RESOLVE_ADDRESS, err);
+    if (rdma_resolve_addr(endpoint->id, (struct sockaddr *)(uintptr_t)src,
+                          (struct sockaddr *)(uintptr_t)dest, ms) < 0)
+        return unreachable_error(endpoint, STAGE_RESOLVE_ADDRESS, errno, err);
+    return expect_event(endpoint, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, STAGE_RESOLVE_ADDRESS,
+                        err);
+}
+
+static int resolve_route(struct endpoint *endpoint, int64_t deadline, struct error *err)
+{
+    uint8_t ack = endpoint_ack_timeout(endpoint->timeout);
+    int ms = clock_poll_ms(deadline);
+    /* The kernel takes 0 for a mistake. */
+    if (ms == 0)
+        return timed_out(endpoint, STAGE_RESOLVE_ROUTE, err);
+    /* Older kernels and iWARP do not have it; then the transport's default stands. */
+    (void)rdma_set_option(endpoint->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack,
+                          sizeof ack);
+    if (rdma_resolve_route(endpoint->id, ms) < 0)
+        return unreachable_error(endpoint, STAGE_RESOLVE_ROUTE, errno, err);
+    return expect_event(endpoint, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, STAGE_RESOLVE_ROUTE, err);
 }
 
 int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
@@ -229,30 +258,15 @@ int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
 {
     struct error cause = {.class = ERROR_NONE};
     address_format(dest, endpoint->peer);
-    if (rdma_resolve_addr(endpoint->id, (struct sockaddr *)(uintptr_t)src,
-                          (struct sockaddr *)(uintptr_t)dest, clock_poll_ms(deadline)) < 0)
-        unreachable_error(endpoint, STAGE_RESOLVE_ADDRESS, errno, &cause);
-    else
-        expect_event(endpoint, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, STAGE_RESOLVE_ADDRESS,
-                     &cause);
-    if (error_is_set(&cause)) {
-        if (cause.class != ERROR_INTERRUPTED && device_check_any(err) < 0)
-            return -1;
-        if (address_is_loopback(dest) && cause.class != ERROR_INTERRUPTED) {
-            cause.class = ERROR_UNAVAILABLE;
-            cause.hint[0] = '\0';
-            hint_loopback(dest, &cause);
-        }
+    if (resolve_address(endpoint, src, dest, deadline, &cause) == 0 &&
+        resolve_route(endpoint, deadline, &cause) == 0)
+        return 0;
+    if (cause.class == ERROR_INTERRUPTED || device_check_any(err) == 0) {
         *err = cause;
-        return -1;
+        if (cause.class != ERROR_INTERRUPTED && address_is_loopback(dest))
+            loopback_error(endpoint, err);
     }
-    uint8_t ack = endpoint_ack_timeout(endpoint->timeout);
-    /* Older kernels and iWARP do not have it; then the transport's default stands. */
-    (void)rdma_set_option(endpoint->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack,
-                          sizeof ack);
-    if (rdma_resolve_route(endpoint->id, clock_poll_ms(deadline)) < 0)
-        return unreachable_error(endpoint, STAGE_RESOLVE_ROUTE, errno, err);
-    return expect_event(endpoint, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, STAGE_RESOLVE_ROUTE, err);
+    return -1;
 }
 
 static unsigned least(unsigned a, unsigned b)
@@ -408,6 +422,18 @@ int endpoint_accept(struct endpoint *endpoint, const void *data, unsigned len, i
 void endpoint_refuse(struct endpoint *endpoint, const void *data, unsigned len)
 {
     (void)rdma_reject(endpoint->id, data, (uint8_t)len);
+}
+
+bool endpoint_is_iwarp(const struct endpoint *endpoint)
+{
+    return endpoint->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+int endpoint_poll_ms(const struct endpoint *endpoint, int64_t moment)
+{
+    int ms = clock_poll_ms(moment);
+    bool may_lose = endpoint_is_iwarp(endpoint);
+    return may_lose && (ms < 0 || ms > RECHECK_MS) ? RECHECK_MS : ms;
 }
 
 int endpoint_fd(const struct endpoint *endpoint)

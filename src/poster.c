@@ -13,6 +13,7 @@
 #include "loader.h"
 #include "log.h"
 #include "memory.h"
+#include "report.h"
 #include "signals.h"
 #include "units.h"
 #include "wire.h"
@@ -142,7 +143,7 @@ static int prepare(struct poster *poster, struct error *err)
 static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *err)
 {
     struct endpoint *endpoint = &poster->endpoint;
-    bool iwarp = endpoint->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+    bool iwarp = endpoint_is_iwarp(endpoint);
     bool refused = wc && wc->status == IBV_WC_REM_ACCESS_ERR;
     if (!endpoint_await_end(endpoint, SETTLE_NS) && wc)
         return completion_error(wc, endpoint->peer, "an RDMA write", err);
@@ -153,6 +154,15 @@ static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *
                                "device or domain, or stale");
     }
     return endpoint_check(endpoint, err);
+}
+
+/* Posting failed: where the connection has ended, that is why. */
+static int post_failed(struct poster *poster, struct error *err)
+{
+    if (!endpoint_await_end(&poster->endpoint, SETTLE_NS))
+        return -1;
+    error_clear(err);
+    return broken(poster, NULL, err);
 }
 
 static int silent(const struct poster *poster, struct error *err)
@@ -217,7 +227,7 @@ static int wait_for_more(struct poster *poster, bool completions_due, struct err
                            {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                            {.fd = endpoint->stop_fd, .events = POLLIN},
                            {.fd = worker_fd(poster->worker), .events = POLLIN}};
-    int n = poll(fds, 4, clock_poll_ms(deadline));
+    int n = poll(fds, 4, endpoint_poll_ms(endpoint, deadline));
     if (n < 0 && errno != EINTR)
         return error_set_errno(err, ERROR_BUG, STAGE_COMPLETION, NULL, errno, "poll failed");
     if (n > 0 && fds[1].revents)
@@ -272,7 +282,7 @@ static int post_load(struct poster *poster, struct load *load, struct error *err
         if (writer_write(&poster->writer, wr_id, work->entries, work->count,
                          send_flags(poster, is_signalled(poster, load, i)), addr, poster->job->rkey,
                          err) < 0)
-            return -1;
+            return post_failed(poster, err);
         if (poster->writer.used == 1)
             poster->moved_at = clock_now();
         poster->posted++;
@@ -360,7 +370,7 @@ static int confirm(struct poster *poster, struct error *err)
     }
     poster->moved_at = clock_now();
     if (writer_read_nothing(&poster->writer, poster->job->context + poster->posted, err) < 0)
-        return -1;
+        return post_failed(poster, err);
     while (poster->writer.used > 0)
         if (wait_for_more(poster, true, err) < 0)
             return -1;
@@ -408,10 +418,8 @@ int poster_run(const struct poster_job *job, struct poster_result *result, struc
     poster->job = job;
     poster->result = result;
     int rc = client_connect(&job->target, attempt, poster, &poster->endpoint, err);
-    if (rc == 0)
-        rc = run(poster, err);
-    if (rc < 0)
-        error_append(err, "; %" PRIu64 " bytes were acknowledged", result->acknowledged);
+    if (rc == 0 && (rc = run(poster, err)) < 0)
+        report_progress(err, result->acknowledged, "acknowledged");
     clean_up(poster);
     free(poster);
     return rc;

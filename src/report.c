@@ -18,6 +18,12 @@ static char *describe(uint64_t bytes, uint64_t ns, char *buf, size_t size)
     return buf;
 }
 
+void report_progress(struct error *err, uint64_t bytes, const char *done)
+{
+    if (bytes > 0 || err->class == ERROR_TEMPORARY)
+        error_append(err, "; %" PRIu64 " bytes were %s", bytes, done);
+}
+
 void report_received(const char *peer, const struct receiver_result *result)
 {
     char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT];

@@ -2,7 +2,6 @@
 
 #include "sender.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "loader.h"
 #include "log.h"
 #include "memory.h"
+#include "report.h"
 #include "session.h"
 #include "units.h"
 #include "window.h"
@@ -256,7 +256,7 @@ int sender_run(const struct sender_job *job, struct sender_result *result, struc
         rc = run(sender, err);
         if (rc < 0) {
             session_give_up(&sender->session, err);
-            error_append(err, "; %" PRIu64 " bytes were acknowledged", result->acknowledged);
+            report_progress(err, result->acknowledged, "acknowledged");
         }
     }
     clean_up(sender);

@@ -113,6 +113,7 @@ static int take_message(struct session *session, struct wire_message *message, s
     session->received_head = (session->received_head + 1) % MESSAGES_MAX;
     session->received_count--;
     session->heard_at = clock_now();
+    session->talking = true;
     if (messages_received(&session->messages, receive->wr_id, receive->len,
                           session->endpoint->peer, message, err) < 0)
         return -1;
@@ -179,7 +180,7 @@ static int wait_until(struct session *session, int worker_fd, int64_t moment, st
                            {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                            {.fd = endpoint->stop_fd, .events = POLLIN},
                            {.fd = worker_fd, .events = POLLIN}};
-    int n = poll(fds, 4, clock_poll_ms(moment));
+    int n = poll(fds, 4, endpoint_poll_ms(endpoint, moment));
     if (n < 0 && errno != EINTR)
         return error_set_errno(err, ERROR_BUG, STAGE_TRANSFER, endpoint->peer, errno,
                                "poll failed");
@@ -193,20 +194,25 @@ static int wait_until(struct session *session, int worker_fd, int64_t moment, st
     return fds[3].revents != 0;
 }
 
-/* The state of the session, without waiting. -1 with *err when it is over. */
-static int check(struct session *session, struct error *err)
+/* Whether something can still be sent, without waiting. -1 with *err when the session is over. */
+static int check_sending(struct session *session, struct error *err)
 {
     struct error ignored = {.class = ERROR_NONE};
     if (reap(session, err) < 0)
         return -1;
-    if (session->failed)
+    if (session->failed || endpoint_check(session->endpoint, &ignored) < 0)
         return broken(session, err);
-    if (session->received_count == 0 && endpoint_check(session->endpoint, &ignored) < 0)
-        return broken(session, err);
-    if (session->received_count == 0 &&
-        clock_now() - session->heard_at > (int64_t)session->timeout)
+    if (clock_now() - session->heard_at > (int64_t)session->timeout)
         return silent(session, err);
     return 0;
+}
+
+/* As check_sending, but what the peer said before the session ended is heard first. */
+static int check(struct session *session, struct error *err)
+{
+    if (reap(session, err) < 0)
+        return -1;
+    return session->received_count > 0 ? 0 : check_sending(session, err);
 }
 
 static int64_t silence_ends(const struct session *session)
@@ -214,33 +220,47 @@ static int64_t silence_ends(const struct session *session)
     return session->heard_at + (int64_t)session->timeout;
 }
 
+/* Posting failed: where the connection has ended, that is why. */
+static int post_failed(struct session *session, struct error *err)
+{
+    if (!endpoint_await_end(session->endpoint, BLAME_NS))
+        return -1;
+    error_clear(err);
+    return broken(session, err);
+}
+
 static int send_now(struct session *session, const struct wire_message *message,
                     struct error *err)
 {
     log_trace("%s: sending %s", session->endpoint->peer, wire_type_name(message->type));
+    session->talking = true;
     return messages_send(&session->messages, &session->writer, message, err);
 }
 
 int session_send(struct session *session, const struct wire_message *message, struct error *err)
 {
     while (!messages_can_send(&session->messages, &session->writer)) {
-        if (wait_until(session, -1, silence_ends(session), err) < 0 || check(session, err) < 0)
+        if (wait_until(session, -1, silence_ends(session), err) < 0 ||
+            check_sending(session, err) < 0)
             return -1;
     }
-    return send_now(session, message, err);
+    return send_now(session, message, err) < 0 ? post_failed(session, err) : 0;
 }
 
 int session_write(struct session *session, struct ibv_sge *entries, unsigned count,
                   uint64_t remote_addr, uint32_t rkey, struct error *err)
 {
     while (writer_room(&session->writer) == 0) {
-        if (wait_until(session, -1, silence_ends(session), err) < 0 || check(session, err) < 0)
+        if (wait_until(session, -1, silence_ends(session), err) < 0 ||
+            check_sending(session, err) < 0)
             return -1;
     }
     log_trace("%s: RDMA write of %u gather entries to %#" PRIx64 ", rkey %#" PRIx32,
               session->endpoint->peer, count, remote_addr, rkey);
-    return writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, 0, remote_addr, rkey,
-                        err);
+    if (writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, 0, remote_addr, rkey,
+                     err) < 0)
+        return post_failed(session, err);
+    return 0;
 }
 
 /* Deals with the messages that every session answers. 1: message is for the caller. */
@@ -267,7 +287,7 @@ static int64_t keep_alive(struct session *session, struct error *err)
 {
     static const struct wire_message ping = {.type = WIRE_PING};
     int64_t due = session->heard_at + (int64_t)session->timeout / 4;
-    if (session->ping_out)
+    if (session->ping_out || !session->talking)
         return silence_ends(session) + 1;
     if (clock_now() < due)
         return due;
@@ -331,7 +351,7 @@ static void await_sends(struct session *session, int64_t deadline)
         int count = reap(session, &ignored);
         if (count < 0 || endpoint_check(session->endpoint, &ignored) < 0)
             return;
-        if (count == 0 && poll(&fd, 1, clock_poll_ms(deadline)) > 0)
+        if (count == 0 && poll(&fd, 1, endpoint_poll_ms(session->endpoint, deadline)) > 0)
             completion_drain_events(&session->endpoint->queue);
     }
 }

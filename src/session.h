@@ -32,6 +32,7 @@ struct session {
     struct writer writer;
     uint64_t timeout;  /* ns */
     int64_t heard_at;  /* clock.h: when the last message came */
+    bool talking;      /* a message went either way: before, only the client may speak (iWARP) */
     bool ping_out;     /* a PING of ours is unanswered */
     bool peer_gave_up; /* an ERROR came: nothing is to be sent any more */
     bool failed;       /* a completion failed: failure is the first that was not a flush */
