@@ -118,9 +118,9 @@ char *fdio_slurp(int fd, size_t limit, size_t *len)
     for (;;) {
         ssize_t n;
 
-        if (size - used < 2 && grow(&text, &size) < 0)
+        if (used == size && grow(&text, &size) < 0)
             goto fail;
-        n = read(fd, text + used, size - used - 1);
+        n = read(fd, text + used, size - used);
         if (n == 0)
             break;
         if (n > 0)

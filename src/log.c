@@ -76,13 +76,20 @@ void log_note(const char *fmt, ...)
     va_end(args);
 }
 
+static bool wants_success(void)
+{
+    int saved_errno = errno;
+    bool terminal = isatty(STDERR_FILENO);
+
+    errno = saved_errno;
+    return current_level >= (terminal ? LOG_NORMAL : LOG_VERBOSE);
+}
+
 void log_success(const char *fmt, ...)
 {
-    bool wanted = current_level >= LOG_VERBOSE ||
-                  (current_level == LOG_NORMAL && isatty(STDERR_FILENO));
     va_list args;
 
-    if (!wanted)
+    if (!wants_success())
         return;
     va_start(args, fmt);
     print_args(fmt, args);
