@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "address.h"
 #include "log.h"
 #include "options.h"
 #include "poster.h"
@@ -160,15 +159,11 @@ static int parse_ticket(const char *text, struct region_address *region, struct 
 static int find_region(const struct arguments *arguments, struct region_address *region,
                        struct error *err)
 {
-    char problem[256], hint[320];
     const char *text = arguments->target;
     if (ticket_looks_like(text))
         return parse_ticket(text, region, err);
-    if (address_parse(text, &region->address, problem, sizeof problem, hint, sizeof hint) !=
-        ADDRESS_OK) {
-        error_set(err, ERROR_USAGE, STAGE_OPEN, text, "%s", problem);
-        return hint[0] ? error_hint(err, "%s", hint) : -1;
-    }
+    if (options_parse_destination(text, &region->address, err) < 0)
+        return -1;
     if (region->address.has_name)
         return error_set(err, ERROR_USAGE, STAGE_OPEN, text, "memory has no NAME: HOST[:PORT]");
     region->ticket.remote_addr = arguments->remote_addr;

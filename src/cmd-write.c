@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "address.h"
 #include "log.h"
 #include "options.h"
 #include "report.h"
@@ -93,11 +92,8 @@ static const struct argp argp = {
 /* The destination, which names at most one object. */
 static int parse_destination(const char *text, struct address *address, struct error *err)
 {
-    char problem[256], hint[320];
-    if (address_parse(text, address, problem, sizeof problem, hint, sizeof hint) != ADDRESS_OK) {
-        error_set(err, ERROR_USAGE, STAGE_OPEN, text, "%s", problem);
-        return hint[0] ? error_hint(err, "%s", hint) : -1;
-    }
+    if (options_parse_destination(text, address, err) < 0)
+        return -1;
     if (address->has_name && address->name[0] == '\0') {
         error_set(err, ERROR_USAGE, STAGE_OPEN, text, "ends in '/', and one object is written");
         return error_hint(err, "leave the '/' out");

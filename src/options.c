@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "address.h"
 #include "clock.h"
 #include "fdio.h"
 #include "log.h"
@@ -126,6 +125,15 @@ static error_t parse_connect(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp options_connect_argp = {.options = connect_options, .parser = parse_connect};
+
+int options_parse_destination(const char *text, struct address *address, struct error *err)
+{
+    char problem[256], hint[320];
+    if (address_parse(text, address, problem, sizeof problem, hint, sizeof hint) == ADDRESS_OK)
+        return 0;
+    error_set(err, ERROR_USAGE, STAGE_OPEN, text, "%s", problem);
+    return hint[0] ? error_hint(err, "%s", hint) : -1;
+}
 
 struct client_target options_target(const char *host, bool has_port, uint16_t port,
                                     const struct options_connect *connect,

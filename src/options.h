@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "client.h"
 #include "error.h"
 #include "plan.h"
@@ -85,6 +86,9 @@ void options_free_segments(struct options_segment_list *list);
 int options_plan(const struct options_segment_list *list, enum plan_order order,
                  enum plan_target target, struct source **source, struct plan **plan,
                  struct error *err);
+
+/* Parses HOST[:PORT][/NAME]; -1 with *err (64) and the right spelling as hint. address_free. */
+int options_parse_destination(const char *text, struct address *address, struct error *err);
 
 /* The target of a destination; the port of HOST:PORT goes before --port. */
 struct client_target options_target(const char *host, bool has_port, uint16_t port,
