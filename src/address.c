@@ -15,6 +15,8 @@
 #define DIGITS "0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+#define HOST_TEXT (INET6_ADDRSTRLEN + 1 + IF_NAMESIZE) /* a numeric address, "%", a zone */
+
 /* A stretch of the argument. */
 struct span {
     const char *at;
@@ -324,21 +326,26 @@ void address_set_port(struct sockaddr *sa, uint16_t port)
         *field = htons(port);
 }
 
-char *address_format_host(const struct sockaddr *sa, char *buf)
+static char *format_host(const struct sockaddr *sa, char buf[HOST_TEXT])
 {
     socklen_t length = address_length(sa);
 
-    if (length == 0 || getnameinfo(sa, length, buf, ADDRESS_TEXT, NULL, 0, NI_NUMERICHOST) != 0)
-        snprintf(buf, ADDRESS_TEXT, "(no address)");
+    if (length == 0 || getnameinfo(sa, length, buf, HOST_TEXT, NULL, 0, NI_NUMERICHOST) != 0)
+        snprintf(buf, HOST_TEXT, "(no address)");
     return buf;
+}
+
+char *address_format_host(const struct sockaddr *sa, char *buf)
+{
+    return format_host(sa, buf);
 }
 
 char *address_format(const struct sockaddr *sa, char *buf)
 {
     bool brackets = sa->sa_family == AF_INET6;
-    char host[ADDRESS_TEXT];
+    char host[HOST_TEXT];
 
-    snprintf(buf, ADDRESS_TEXT, "%s%s%s:%u", brackets ? "[" : "", address_format_host(sa, host),
+    snprintf(buf, ADDRESS_TEXT, "%s%s%s:%u", brackets ? "[" : "", format_host(sa, host),
              brackets ? "]" : "", address_port(sa));
     return buf;
 }

@@ -178,7 +178,8 @@ enum ticket_result ticket_parse(const char *text, struct ticket *ticket, char *p
     int count;
 
     if (!ticket_looks_like(text + strspn(text, WHITE))) {
-        snprintf(problem, problem_size, "not a ticket: those begin with '" WORD FORMAT_VERSION ",'");
+        snprintf(problem, problem_size,
+                 "not a ticket: those begin with '" WORD FORMAT_VERSION ",'");
         return TICKET_NOT_ONE;
     }
     if (!copy_trimmed(text, copy)) {
@@ -205,9 +206,9 @@ enum ticket_result ticket_parse(const char *text, struct ticket *ticket, char *p
 
 char *ticket_format(const struct ticket *ticket, char *buf)
 {
-    int used = snprintf(buf, TICKET_TEXT,
-                        WORD FORMAT_VERSION ",%s,%u,0x%" PRIx64 ",0x%" PRIx32 ",%" PRIu64, ticket->host,
-                        ticket->port, ticket->remote_addr, ticket->rkey, ticket->length);
+    int used = snprintf(
+        buf, TICKET_TEXT, WORD FORMAT_VERSION ",%s,%u,0x%" PRIx64 ",0x%" PRIx32 ",%" PRIu64,
+        ticket->host, ticket->port, ticket->remote_addr, ticket->rkey, ticket->length);
 
     if (ticket->has_token)
         buf[used++] = ',';

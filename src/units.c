@@ -141,7 +141,7 @@ static enum units_result read_fraction(struct text *text, struct text *digits)
     bool overflow = false;
     uint64_t unused;
 
-    digits->len = 0;
+    *digits = (struct text){text->at, 0};
     if (text->len == 0 || text->at[0] != '.')
         return UNITS_OK;
     skip(text, 1);
