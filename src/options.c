@@ -213,8 +213,7 @@ static int ambiguous(const char *argument, struct error *err)
 {
     error_set(err, ERROR_USAGE, STAGE_OPEN, argument,
               "ambiguous: a segment with a suffix, and also the name of a file");
-    return error_hint(err, "'%s@' is the file; ./ before the path does not help; --literal takes "
-                           "every segment as a path", argument);
+    return error_hint(err, "'%s@' is the file; --literal takes every segment as a path", argument);
 }
 
 static int take(enum segment_result result, const char *argument, const char *problem,
@@ -311,7 +310,7 @@ static int check_stdin(const struct options_segments *options,
                        const struct options_segment_list *list, struct error *err)
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (options->literal || !segment_is_stdin(&list->items[i]))
+        if (!segment_is_stdin(&list->items[i]))
             continue;
         if (list->count > 1 || (options->from && strcmp(options->from, "-") == 0)) {
             error_set(err, ERROR_USAGE, STAGE_OPEN, "-", "standard input stands alone, and once");
@@ -351,7 +350,7 @@ static int seal(const struct options_segment_list *list, struct plan *plan, stru
     case PLAN_OVERLAP:
         error_set(err, ERROR_USAGE, STAGE_OPEN, list->items[b].path,
                   "overlaps '%s' in the destination", list->items[a].path);
-        return error_hint(err, "give each its own =REMOTE; 'rdmaput write -n' prints the plan");
+        return error_hint(err, "give each a =REMOTE of its own");
     case PLAN_OVERFLOW:
         return error_set(err, ERROR_USAGE, STAGE_OPEN, NULL, "the object ends past 2^63 bytes");
     case PLAN_UNORDERED:

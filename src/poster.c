@@ -128,7 +128,7 @@ static int prepare(struct poster *poster, struct error *err)
     poster->worker = worker_start(loader_fill, &poster->loader, BUFFER_COUNT, err);
     if (!poster->worker)
         return -1;
-    log_verbose("%s: %s, %u buffers of %s, %u gather entries in a work request",
+    log_verbose("%s: device %s, buffers %u x %s, max_sge %u",
                 poster->endpoint.peer, endpoint_device_name(&poster->endpoint),
                 poster->buffer_count, units_format_size(poster->buffer_size, size),
                 poster->endpoint.max_sge);
@@ -276,8 +276,8 @@ static int post_load(struct poster *poster, struct load *load, struct error *err
         uint64_t addr = poster->job->remote_addr + work->dest;
         if (await_room(poster, err) < 0)
             return -1;
-        log_trace("%s: RDMA write, wr_id %" PRIu64 ": %u gather entries, %" PRIu64
-                  " bytes to %#" PRIx64 ", rkey %#" PRIx32,
+        log_trace("%s: RDMA write, wr_id %" PRIu64 ", gather entries %u, bytes %" PRIu64
+                  ", to %#" PRIx64 ", rkey %#" PRIx32,
                   poster->endpoint.peer, wr_id, work->count, work->bytes, addr, poster->job->rkey);
         if (writer_write(&poster->writer, wr_id, work->entries, work->count,
                          send_flags(poster, is_signalled(poster, load, i)), addr, poster->job->rkey,

@@ -100,7 +100,7 @@ static int prepare(struct sender *sender, struct error *err)
         return -1;
     sender->worker = worker_start(loader_fill, &sender->loader, count, err);
     char size[UNITS_TEXT];
-    log_verbose("%s: %s, %u slots of %s, %u gather entries in a work request",
+    log_verbose("%s: device %s, slots %u x %s, max_sge %u",
                 sender->endpoint.peer, endpoint_device_name(&sender->endpoint), count,
                 units_format_size(sender->buffer_size, size), sender->endpoint.max_sge);
     return sender->worker ? 0 : -1;

@@ -128,13 +128,24 @@ static bool is_last(const struct serving *serving)
     return serving->server->job->once && serving->admitted;
 }
 
+/* Whose session it was goes before what failed in it, such as a file. */
+static void name_peer(struct error *err, const char *peer)
+{
+    char text[sizeof err->text];
+    if (err->subject[0] && strcmp(err->subject, peer) != 0) {
+        snprintf(text, sizeof text, "%s: %.*s", err->subject,
+                 (int)(sizeof text - sizeof err->subject - 3), err->text);
+        memcpy(err->text, text, sizeof text);
+    }
+    snprintf(err->subject, sizeof err->subject, "%s", peer);
+}
+
 static void *session_main(void *argument)
 {
     struct serving *serving = argument;
     int rc = serving->one_sided ? serve_one_sided(serving) : serve_write(serving);
     if (rc < 0) {
-        snprintf(serving->error.subject, sizeof serving->error.subject, "%s",
-                 serving->endpoint.peer);
+        name_peer(&serving->error, serving->endpoint.peer);
         if (!serving->endpoint.answered)
             refuse(serving->endpoint.id, &serving->error);
         if (serving->error.class != ERROR_INTERRUPTED && !is_last(serving))

@@ -255,7 +255,7 @@ int session_write(struct session *session, struct ibv_sge *entries, unsigned cou
             check_sending(session, err) < 0)
             return -1;
     }
-    log_trace("%s: RDMA write of %u gather entries to %#" PRIx64 ", rkey %#" PRIx32,
+    log_trace("%s: RDMA write, gather entries %u, to %#" PRIx64 ", rkey %#" PRIx32,
               session->endpoint->peer, count, remote_addr, rkey);
     if (writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, 0, remote_addr, rkey,
                      err) < 0)
@@ -369,7 +369,10 @@ void session_give_up(struct session *session, const struct error *reason)
     bool interrupted = reason->class == ERROR_INTERRUPTED;
     message.error.status =
         (uint8_t)error_exit_status(interrupted ? ERROR_TEMPORARY : reason->class);
-    snprintf(message.error.text, sizeof message.error.text, "%s", reason->text);
+    bool about_peer = strcmp(reason->subject, session->endpoint->peer) == 0;
+    snprintf(message.error.text, sizeof message.error.text, "%s%s%s",
+             about_peer ? "" : reason->subject, about_peer || !reason->subject[0] ? "" : ": ",
+             reason->text);
     snprintf(message.error.hint, sizeof message.error.hint, "%s", reason->hint);
     if (send_now(session, &message, &ignored) == 0)
         await_sends(session, clock_after(GIVE_UP_NS));

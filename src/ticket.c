@@ -36,6 +36,7 @@ static const char *const field_names[FIELDS] = {
 
 bool ticket_looks_like(const char *text)
 {
+    text += strspn(text, WHITE);
     return strncmp(text, WORD, strlen(WORD)) == 0 && text[strlen(WORD)] != '\0' &&
            strchr(DIGITS, text[strlen(WORD)]);
 }
@@ -177,7 +178,7 @@ enum ticket_result ticket_parse(const char *text, struct ticket *ticket, char *p
     const char *version;
     int count;
 
-    if (!ticket_looks_like(text + strspn(text, WHITE))) {
+    if (!ticket_looks_like(text)) {
         snprintf(problem, problem_size,
                  "not a ticket: those begin with '" WORD FORMAT_VERSION ",'");
         return TICKET_NOT_ONE;

@@ -45,7 +45,7 @@ enum ticket_result ticket_parse(const char *text, struct ticket *ticket, char *p
 /* Writes the ticket without a line end into buf of TICKET_TEXT bytes; returns it. */
 char *ticket_format(const struct ticket *ticket, char *buf);
 
-/* Whether text looks like a ticket: begins with "rdmaput" and a digit. */
+/* Whether text looks like a ticket: begins with "rdmaput" and a digit, after any white space. */
 bool ticket_looks_like(const char *text);
 
 #endif
