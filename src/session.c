@@ -369,9 +369,9 @@ void session_give_up(struct session *session, const struct error *reason)
     bool interrupted = reason->class == ERROR_INTERRUPTED;
     message.error.status =
         (uint8_t)error_exit_status(interrupted ? ERROR_TEMPORARY : reason->class);
-    bool about_peer = strcmp(reason->subject, session->endpoint->peer) == 0;
-    snprintf(message.error.text, sizeof message.error.text, "%s%s%s",
-             about_peer ? "" : reason->subject, about_peer || !reason->subject[0] ? "" : ": ",
+    bool about_file = reason->subject[0] && strcmp(reason->subject, session->endpoint->peer) != 0;
+    snprintf(message.error.text, sizeof message.error.text, "%.*s%s%.*s", WIRE_MAX_TEXT / 4,
+             about_file ? reason->subject : "", about_file ? ": " : "", WIRE_MAX_TEXT / 2,
              reason->text);
     snprintf(message.error.hint, sizeof message.error.hint, "%s", reason->hint);
     if (send_now(session, &message, &ignored) == 0)

@@ -190,7 +190,7 @@ static int resolve(const struct file *file, const struct segment *segment, uint6
             error_set(err, ERROR_USAGE, STAGE_OPEN, file->path,
                       "OFFSET, where the source cannot seek");
             return error_hint(err, "it is read from its start: '%s@+LENGTH' stops it",
-                              file->path);
+                              file->is_stdin ? "/dev/stdin" : file->path);
         }
         *offset = 0;
         *length = segment->has_length ? segment->length : PLAN_UNKNOWN;
