@@ -60,8 +60,11 @@ int messages_send(struct messages *messages, struct writer *writer,
     assert(messages_can_send(messages, writer));
     unsigned index = messages->free[--messages->free_count];
     size_t len = wire_encode(message, buffer(messages, index));
-    return writer_send(writer, MESSAGES_WRID_SEND | index, buffer(messages, index), len,
-                       messages->memory.mr, err);
+    int rc = writer_send(writer, MESSAGES_WRID_SEND | index, buffer(messages, index), len,
+                         messages->memory.mr, err);
+    if (rc < 0)
+        messages->free_count++;
+    return rc;
 }
 
 void messages_sent(struct messages *messages, uint64_t wr_id)

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "fdio.h"
 #include "log.h"
+#include "signals.h"
 #include "units.h"
 
 #define DEFAULT_TIMEOUT (30 * CLOCK_NS_PER_S)
@@ -236,8 +237,9 @@ static int parse_one(const char *argument, bool literal, struct segment *segment
                      struct error *err)
 {
     char problem[192] = "";
-    if (literal)
-        return take(segment_literal(argument, segment), argument, problem, err);
+    if (literal) /* "-" too, which a segment of its own would take for standard input */
+        return take(segment_literal(strcmp(argument, "-") == 0 ? "./-" : argument, segment),
+                    argument, problem, err);
     enum segment_result result = segment_parse(argument, segment, problem, sizeof problem);
     if (result == SEGMENT_MALFORMED && exists(argument))
         return take(segment_literal(argument, segment), argument, problem, err);
@@ -273,7 +275,9 @@ static char *read_list(const char *path, size_t *len, struct error *err)
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     char *text = fd < 0 ? NULL : fdio_slurp(fd, LIST_LIMIT, len);
-    if (!text)
+    if (!text && errno == EINTR && signals_count() > 0)
+        error_set(err, ERROR_INTERRUPTED, STAGE_OPEN, path, "interrupted by a signal");
+    else if (!text)
         error_set_errno(err, ERROR_SOURCE, STAGE_OPEN, path, errno, "cannot read the segments");
     if (!is_stdin)
         fdio_close(&fd);

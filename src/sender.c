@@ -79,6 +79,14 @@ static int prepare_loads(struct sender *sender, unsigned count, struct error *er
     return 0;
 }
 
+/* The writes of a load are unsignalled until its message follows: all of them must fit the queue. */
+static unsigned most_works(const struct endpoint *endpoint)
+{
+    unsigned messages = messages_count(SLOT_LIMIT);
+    unsigned room = endpoint->send_depth > messages ? endpoint->send_depth - messages : 1;
+    return room < MOST_WORKS ? room : MOST_WORKS;
+}
+
 /* Memory to read into, one buffer for each slot that will be used, and the thread that reads. */
 static int prepare(struct sender *sender, struct error *err)
 {
@@ -94,8 +102,8 @@ static int prepare(struct sender *sender, struct error *err)
         .max_extents = WIRE_MAX_EXTENTS,
     };
     window_init(&sender->window, count);
-    if (loader_open(&sender->loader, sender->job->plan, sender->job->source, &limits, MOST_WORKS,
-                    true, err) < 0 ||
+    if (loader_open(&sender->loader, sender->job->plan, sender->job->source, &limits,
+                    most_works(&sender->endpoint), true, err) < 0 ||
         prepare_loads(sender, count, err) < 0)
         return -1;
     sender->worker = worker_start(loader_fill, &sender->loader, count, err);

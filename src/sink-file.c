@@ -22,6 +22,7 @@
 #include "fdio.h"
 
 #define PERMISSIONS 0777
+#define MOST_LINKS 40 /* as many as the kernel follows */
 
 struct sink_file {
     struct sink sink;
@@ -166,12 +167,41 @@ static const struct sink_ops file_ops = {
     .free = file_free,
 };
 
+/* Where a symbolic link at path points. NULL with errno EINVAL when there is none. */
+static char *read_link(const char *path)
+{
+    char target[PATH_MAX], *next = NULL;
+    ssize_t len = readlink(path, target, sizeof target - 1);
+    if (len < 0)
+        return NULL;
+    target[len] = '\0';
+    if (target[0] == '/')
+        return strdup(target);
+    char *copy = strdup(path);
+    if (!copy || asprintf(&next, "%s/%s", dirname(copy), target) < 0)
+        next = NULL;
+    free(copy);
+    return next;
+}
+
+/* Where symbolic links lead from path, also when nothing is there yet. */
+static char *follow_links(const char *path)
+{
+    char *at = realpath(path, NULL), *next;
+    if (at)
+        return at;
+    at = strdup(path);
+    for (unsigned count = 0; at && count < MOST_LINKS && (next = read_link(at)); count++) {
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
 /* Splits the path; a symbolic link is followed, so that what it points to is replaced. */
 static int find_target(struct sink_file *file, const char *path)
 {
-    file->path = realpath(path, NULL);
-    if (!file->path)
-        file->path = strdup(path);
+    file->path = follow_links(path);
     char *a = file->path ? strdup(file->path) : NULL, *b = a ? strdup(file->path) : NULL;
     if (b) {
         file->directory = strdup(dirname(a));

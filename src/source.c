@@ -220,10 +220,16 @@ int source_add(struct source *source, const struct segment *segment, struct plan
     if (!file || resolve(file, segment, &piece.offset, &piece.length, err) < 0)
         return -1;
     piece.source = file->index;
-    if (plan_add(plan, &piece) != PLAN_OK)
+    switch (plan_add(plan, &piece)) {
+    case PLAN_OK:
+        return 0;
+    case PLAN_OVERFLOW:
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, file->path,
+                         "with it the segments come to more than 2^63 bytes");
+    default:
         return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
                                "cannot plan %zu segments", plan_count(plan) + 1);
-    return 0;
+    }
 }
 
 const char *source_path(const struct source *source, unsigned file)
@@ -239,6 +245,8 @@ static int changed(const struct file *file, const char *how, struct error *err)
 
 static bool same(const struct stat *a, const struct stat *b)
 {
+    if (S_ISBLK(b->st_mode)) /* has no times of its own */
+        return a->st_rdev == b->st_rdev;
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
@@ -326,7 +334,7 @@ int source_verify(struct source *source, struct error *err)
     for (unsigned i = 0; i < source->count; i++) {
         const struct file *file = source->files[i];
         struct stat now;
-        if (file->stream || S_ISBLK(file->stat.st_mode))
+        if (file->stream)
             continue;
         if ((file->fd >= 0 ? fstat(file->fd, &now) : stat(file->path, &now)) < 0 ||
             !same(&now, &file->stat))

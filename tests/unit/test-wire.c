@@ -1,0 +1,1186 @@
+/*
+ * test-wire.c - every message and every private data: round trips, bytes, limits, and what is refused.
+ */
+#include "config.h"
+
+#include "wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define MAX_SIZE ((uint64_t)WIRE_MAX_SIZE)
+#define MAX_SLOT_SIZE ((uint64_t)WIRE_MAX_SLOT_SIZE)
+
+static void put(uint8_t *at, size_t width, uint64_t value)
+{
+    for (size_t i = width; i-- > 0; value >>= 8)
+        at[i] = (uint8_t)value;
+}
+
+/* Decodes from a buffer of exactly len bytes, so that reading past the end is noticed. */
+static enum wire_result decode(const uint8_t *data, size_t len, struct wire_message *message)
+{
+    uint8_t *exact = malloc(len ? len : 1);
+    const char *problem = "unset";
+    enum wire_result result;
+
+    assert_non_null(exact);
+    memcpy(exact, data, len);
+    memset(message, 0xa5, sizeof(*message));
+    result = wire_decode(exact, len, message, &problem);
+    free(exact);
+    if (result == WIRE_OK) {
+        assert_null(problem);
+    } else {
+        assert_int_equal(result, WIRE_BROKEN);
+        assert_non_null(problem);
+        assert_true(strlen(problem) > 0);
+    }
+    return result;
+}
+
+/* What is accepted encodes to the very bytes again: nothing of it was dropped. */
+static void assert_accepted(const uint8_t *data, size_t len)
+{
+    uint8_t again[WIRE_MESSAGE_BYTES];
+    struct wire_message message;
+
+    assert_int_equal(decode(data, len, &message), WIRE_OK);
+    assert_int_equal(wire_encode(&message, again), len);
+    assert_memory_equal(again, data, len);
+}
+
+static void assert_refused(const uint8_t *data, size_t len)
+{
+    struct wire_message message;
+
+    assert_int_equal(decode(data, len, &message), WIRE_BROKEN);
+}
+
+static void assert_decodes_to(const uint8_t *data, size_t len, bool accepted)
+{
+    if (accepted)
+        assert_accepted(data, len);
+    else
+        assert_refused(data, len);
+}
+
+/*
+ * Samples
+ */
+
+static void make_open(struct wire_message *message)
+{
+    *message = (struct wire_message){
+        .type = WIRE_OPEN, .open = {.size = 0x0102030405060708, .slot_limit = 9, .name = "a/b"}};
+}
+
+static void make_largest_open(struct wire_message *message)
+{
+    make_open(message);
+    message->open.size = MAX_SIZE;
+    message->open.slot_limit = WIRE_MAX_SLOTS;
+    memset(message->open.name, 0xff, WIRE_MAX_NAME);
+}
+
+static void make_stream_open(struct wire_message *message)
+{
+    make_open(message);
+    message->open.size = WIRE_UNKNOWN;
+    message->open.slot_limit = 1;
+    message->open.name[0] = '\0';
+}
+
+static void make_ready(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_READY,
+                                     .ready = {.slot_count = 4,
+                                               .slot_size = 0x10000,
+                                               .remote_addr = 0x7f0102030405060,
+                                               .rkey = 0xdeadbeef}};
+}
+
+static void make_largest_ready(struct wire_message *message)
+{
+    make_ready(message);
+    message->ready.slot_count = WIRE_MAX_SLOTS;
+    message->ready.slot_size = WIRE_MAX_SLOT_SIZE;
+    message->ready.remote_addr = UINT64_MAX - WIRE_MAX_SLOTS * MAX_SLOT_SIZE;
+    message->ready.rkey = UINT32_MAX;
+}
+
+static void make_chunk(struct wire_message *message)
+{
+    *message = (struct wire_message){
+        .type = WIRE_CHUNK,
+        .chunk = {.slot = 3, .extent_count = 1, .extents = {{0x1122334455, 77}}}};
+}
+
+static void make_chunk_of_two(struct wire_message *message)
+{
+    make_chunk(message);
+    message->chunk.extent_count = 2;
+    message->chunk.extents[0] = (struct wire_extent){0, 1};
+    message->chunk.extents[1] = (struct wire_extent){MAX_SIZE - 10, 10};
+}
+
+static void make_largest_chunk(struct wire_message *message)
+{
+    make_chunk(message);
+    message->chunk.slot = WIRE_MAX_SLOTS - 1;
+    message->chunk.extent_count = WIRE_MAX_EXTENTS;
+    for (unsigned i = 0; i < WIRE_MAX_EXTENTS; i++)
+        message->chunk.extents[i] = (struct wire_extent){1000 * (uint64_t)i, 999};
+    message->chunk.extents[WIRE_MAX_EXTENTS - 1].length = MAX_SLOT_SIZE -
+                                                          999 * (WIRE_MAX_EXTENTS - 1);
+}
+
+static void make_grant(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_GRANT,
+                                     .grant = {.slot = 5, .acknowledged = 0x1020304050607080}};
+}
+
+static void make_digest(struct wire_message *message, enum wire_type type)
+{
+    *message = (struct wire_message){.type = type, .digest = {.size = 1000, .bytes = 600}};
+    for (int i = 0; i < DIGEST_BYTES; i++) {
+        message->digest.data[i] = (uint8_t)(0x20 + i);
+        message->digest.map[i] = (uint8_t)(0xf0 + i);
+    }
+}
+
+static void make_end(struct wire_message *message)
+{
+    make_digest(message, WIRE_END);
+}
+
+static void make_done(struct wire_message *message)
+{
+    make_digest(message, WIRE_DONE);
+}
+
+static void make_error(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_ERROR,
+                                     .error = {.status = 74, .text = "full", .hint = "buy"}};
+}
+
+static void make_empty_error(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_ERROR, .error = {.status = 1}};
+}
+
+static void make_largest_error(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_ERROR, .error = {.status = 255}};
+    memset(message->error.text, 't', WIRE_MAX_TEXT);
+    memset(message->error.hint, 'h', WIRE_MAX_TEXT);
+}
+
+static void make_ping(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_PING};
+}
+
+static void make_pong(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_PONG};
+}
+
+typedef void make_message(struct wire_message *message);
+
+static const struct {
+    make_message *make;
+    size_t len;
+} samples[] = {
+    {make_open, 27},
+    {make_largest_open, 24 + WIRE_MAX_NAME},
+    {make_stream_open, 24},
+    {make_ready, 28},
+    {make_largest_ready, 28},
+    {make_chunk, 24},
+    {make_chunk_of_two, 40},
+    {make_largest_chunk, 8 + 16 * WIRE_MAX_EXTENTS},
+    {make_grant, 20},
+    {make_end, 52},
+    {make_done, 52},
+    {make_error, 19},
+    {make_empty_error, 12},
+    {make_largest_error, 12 + 2 * WIRE_MAX_TEXT},
+    {make_ping, 4},
+    {make_pong, 4},
+};
+
+/* One byte longer than a message, for those that are too long. */
+static size_t encode_made(make_message *make, uint8_t buf[WIRE_MESSAGE_BYTES + 1])
+{
+    struct wire_message message;
+
+    make(&message);
+    return wire_encode(&message, buf);
+}
+
+/*
+ * Messages
+ */
+
+static void assert_same_message(const struct wire_message *a, const struct wire_message *b)
+{
+    assert_int_equal(a->type, b->type);
+    switch (a->type) {
+    case WIRE_OPEN:
+        assert_int_equal(a->open.flags, b->open.flags);
+        assert_true(a->open.size == b->open.size);
+        assert_int_equal(a->open.mode, b->open.mode);
+        assert_int_equal(a->open.slot_limit, b->open.slot_limit);
+        assert_string_equal(a->open.name, b->open.name);
+        break;
+    case WIRE_READY:
+        assert_int_equal(a->ready.slot_count, b->ready.slot_count);
+        assert_int_equal(a->ready.slot_size, b->ready.slot_size);
+        assert_true(a->ready.remote_addr == b->ready.remote_addr);
+        assert_int_equal(a->ready.rkey, b->ready.rkey);
+        break;
+    case WIRE_CHUNK:
+        assert_int_equal(a->chunk.slot, b->chunk.slot);
+        assert_int_equal(a->chunk.extent_count, b->chunk.extent_count);
+        assert_memory_equal(a->chunk.extents, b->chunk.extents,
+                            a->chunk.extent_count * sizeof(a->chunk.extents[0]));
+        break;
+    case WIRE_GRANT:
+        assert_int_equal(a->grant.slot, b->grant.slot);
+        assert_true(a->grant.acknowledged == b->grant.acknowledged);
+        break;
+    case WIRE_END:
+    case WIRE_DONE:
+        assert_true(digest_equal(&a->digest, &b->digest));
+        break;
+    case WIRE_ERROR:
+        assert_int_equal(a->error.status, b->error.status);
+        assert_string_equal(a->error.text, b->error.text);
+        assert_string_equal(a->error.hint, b->error.hint);
+        break;
+    case WIRE_PING:
+    case WIRE_PONG:
+        break;
+    }
+}
+
+static void every_message_makes_the_round_trip(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(samples); i++) {
+        uint8_t buf[WIRE_MESSAGE_BYTES];
+        struct wire_message message, decoded;
+
+        samples[i].make(&message);
+        assert_int_equal(wire_encode(&message, buf), samples[i].len);
+        assert_int_equal(decode(buf, samples[i].len, &decoded), WIRE_OK);
+        assert_same_message(&message, &decoded);
+    }
+}
+
+static void assert_encodes_as(make_message *make, const uint8_t *bytes, size_t len)
+{
+    uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+
+    assert_int_equal(encode_made(make, buf), len);
+    assert_memory_equal(buf, bytes, len);
+}
+
+#define ASSERT_ENCODES_AS(make, ...) \
+    assert_encodes_as(make, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+static void bytes_are_as_specified(void **state)
+{
+    (void)state;
+    ASSERT_ENCODES_AS(make_open, 0, 1, 0, 27,                      /* type, length */
+                      0, 0, 0, 0,                                  /* flags */
+                      1, 2, 3, 4, 5, 6, 7, 8,                      /* size */
+                      0, 0, 0, 0, 0, 9,                            /* mode, slot limit */
+                      0, 3, 'a', '/', 'b');                        /* name */
+    ASSERT_ENCODES_AS(make_ready, 0, 2, 0, 28,                     /* type, length */
+                      0, 4, 0, 0, 0, 1, 0, 0,                      /* slot count, zero, slot size */
+                      7, 0xf0, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, /* remote address */
+                      0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0);         /* rkey, zero */
+    ASSERT_ENCODES_AS(make_chunk, 0, 3, 0, 24,                     /* type, length */
+                      0, 3, 0, 1,                                  /* slot, extent count */
+                      0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0, 0, 0, 0, 0, 77);
+    ASSERT_ENCODES_AS(make_grant, 0, 4, 0, 20, /* type, length */
+                      0, 5, 0, 0, 0, 0, 0, 0,  /* slot, zeros */
+                      0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x80);
+    ASSERT_ENCODES_AS(make_end, 0, 5, 0, 52,     /* type, length */
+                      0, 0, 0, 0, 0, 0, 3, 0xe8, /* size */
+                      0, 0, 0, 0, 0, 0, 2, 0x58, /* bytes */
+                      0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x2c,
+                      0x2d, 0x2e, 0x2f, 0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9,
+                      0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff);
+    ASSERT_ENCODES_AS(make_error, 0, 7, 0, 19, /* type, length */
+                      0, 74, 0, 4, 0, 3, 0, 0, /* status, lengths, zero */
+                      'f', 'u', 'l', 'l', 'b', 'u', 'y');
+    ASSERT_ENCODES_AS(make_ping, 0, 8, 0, 4);
+    ASSERT_ENCODES_AS(make_pong, 0, 9, 0, 4);
+}
+
+/* As it arrives when the transport lost or added bytes, and as a peer sends that means it. */
+static void assert_refused_with_length(uint8_t *buf, size_t len)
+{
+    assert_refused(buf, len);
+    put(buf + 2, 2, len);
+    assert_refused(buf, len);
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(samples); i++) {
+        for (size_t len = 0; len < samples[i].len; len++) {
+            uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+
+            encode_made(samples[i].make, buf);
+            assert_refused_with_length(buf, len);
+        }
+    }
+}
+
+static void every_extension_is_refused(void **state)
+{
+    static const uint8_t extra[] = {0, 1, 'x'};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(samples); i++) {
+        for (size_t j = 0; j < COUNT_OF(extra); j++) {
+            uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+            size_t len = encode_made(samples[i].make, buf);
+
+            buf[len] = extra[j];
+            assert_refused_with_length(buf, len + 1);
+        }
+    }
+}
+
+static void a_length_field_other_than_what_arrived_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(samples); i++) {
+        uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+        size_t len = encode_made(samples[i].make, buf);
+
+        for (unsigned field = 0; field < 2 * WIRE_MESSAGE_BYTES; field++) {
+            put(buf + 2, 2, field);
+            if (field != len)
+                assert_refused(buf, len);
+        }
+    }
+}
+
+static void nothing_is_no_message(void **state)
+{
+    struct wire_message message;
+    const char *problem = NULL;
+
+    (void)state;
+    assert_int_equal(wire_decode(NULL, 0, &message, &problem), WIRE_BROKEN);
+    assert_non_null(problem);
+}
+
+static void unknown_types_are_refused(void **state)
+{
+    (void)state;
+    for (unsigned type = 0; type <= UINT16_MAX; type++) {
+        for (size_t len = 4; len <= 60; len++) {
+            uint8_t buf[60] = {0};
+
+            if (type >= WIRE_OPEN && type <= WIRE_PONG)
+                continue;
+            put(buf, 2, type);
+            put(buf + 2, 2, len);
+            assert_refused(buf, len);
+            if (type > 300)
+                break;
+        }
+    }
+}
+
+static void a_message_larger_than_a_receive_buffer_is_refused(void **state)
+{
+    uint8_t buf[WIRE_MESSAGE_BYTES + 16] = {0};
+    size_t count = WIRE_MAX_EXTENTS + 1, len = 8 + 16 * count;
+
+    (void)state;
+    put(buf, 2, WIRE_CHUNK);
+    put(buf + 2, 2, len);
+    put(buf + 6, 2, count);
+    for (size_t i = 0; i < count; i++) {
+        put(buf + 8 + 16 * i, 8, i);
+        put(buf + 16 + 16 * i, 8, 1);
+    }
+    assert_true(len > WIRE_MESSAGE_BYTES);
+    assert_refused(buf, len);
+}
+
+/* A field of a sample, the range it may be set to alone, and one more value outside of it. */
+static const struct field {
+    make_message *make;
+    size_t offset, width;
+    uint64_t least, most, also;
+} fields[] = {
+    {make_open, 4, 4, 0, WIRE_OPEN_FLAGS, 0},
+    {make_open, 8, 8, 0, MAX_SIZE, WIRE_UNKNOWN},
+    {make_open, 16, 4, 0, 0, 0},
+    {make_open, 20, 2, 1, WIRE_MAX_SLOTS, 1},
+    {make_open, 22, 2, 3, 3, 3},
+    {make_ready, 4, 2, 1, WIRE_MAX_SLOTS, 1},
+    {make_ready, 6, 2, 0, 0, 0},
+    {make_ready, 8, 4, WIRE_MIN_SLOT_SIZE, WIRE_MAX_SLOT_SIZE, WIRE_MIN_SLOT_SIZE},
+    {make_ready, 12, 8, 0, UINT64_MAX - 4 * 0x10000, 0},
+    {make_ready, 20, 4, 0, UINT32_MAX, 0},
+    {make_ready, 24, 4, 0, 0, 0},
+    {make_largest_ready, 12, 8, 0, UINT64_MAX - WIRE_MAX_SLOTS * MAX_SLOT_SIZE, 0},
+    {make_chunk, 4, 2, 0, WIRE_MAX_SLOTS - 1, 0},
+    {make_chunk, 6, 2, 1, 1, 1},
+    {make_chunk, 8, 8, 0, MAX_SIZE - 77, 0},
+    {make_chunk, 16, 8, 1, MAX_SLOT_SIZE, 1},
+    {make_chunk_of_two, 8, 8, 0, MAX_SIZE - 11, 0},
+    {make_chunk_of_two, 16, 8, 1, MAX_SLOT_SIZE - 10, 1},
+    {make_chunk_of_two, 24, 8, 1, MAX_SIZE - 10, 1},
+    {make_chunk_of_two, 32, 8, 1, 10, 1},
+    {make_largest_chunk, 6, 2, WIRE_MAX_EXTENTS, WIRE_MAX_EXTENTS, WIRE_MAX_EXTENTS},
+    {make_grant, 4, 2, 0, WIRE_MAX_SLOTS - 1, 0},
+    {make_grant, 6, 2, 0, 0, 0},
+    {make_grant, 8, 4, 0, 0, 0},
+    {make_grant, 12, 8, 0, MAX_SIZE, 0},
+    {make_end, 4, 8, 600, MAX_SIZE, 600},
+    {make_end, 12, 8, 0, 1000, 0},
+    {make_done, 4, 8, 600, MAX_SIZE, 600},
+    {make_done, 12, 8, 0, 1000, 0},
+    {make_error, 4, 2, 1, 255, 1},
+    {make_error, 6, 2, 4, 4, 4},
+    {make_error, 8, 2, 3, 3, 3},
+    {make_error, 10, 2, 0, 0, 0},
+    {make_ping, 0, 2, WIRE_PING, WIRE_PONG, WIRE_PING},
+};
+
+static bool is_allowed(const struct field *field, uint64_t value)
+{
+    return (value >= field->least && value <= field->most) || value == field->also;
+}
+
+static void check_field(const struct field *field, uint64_t value)
+{
+    uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+    size_t len = encode_made(field->make, buf);
+
+    if (field->width < 8 && value >> 8 * field->width != 0)
+        return;
+    put(buf + field->offset, field->width, value);
+    assert_decodes_to(buf, len, is_allowed(field, value));
+}
+
+static void every_field_keeps_its_limits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        const struct field *field = &fields[i];
+
+        check_field(field, field->least - 1);
+        check_field(field, field->least);
+        check_field(field, field->most);
+        check_field(field, field->most + 1);
+        check_field(field, field->also);
+        check_field(field, 0);
+        for (unsigned shift = 0; shift < 64; shift++) {
+            check_field(field, (UINT64_C(1) << shift) - 1);
+            check_field(field, UINT64_C(1) << shift);
+            check_field(field, (UINT64_C(1) << shift) + 1);
+            check_field(field, UINT64_MAX << shift);
+        }
+    }
+}
+
+static void fields_of_16_bits_keep_their_limits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(fields); i++)
+        for (unsigned value = 0; fields[i].width == 2 && value <= UINT16_MAX; value++)
+            check_field(&fields[i], value);
+}
+
+static void texts_over_the_limit_are_refused(void **state)
+{
+    uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+
+    (void)state;
+    encode_made(make_largest_open, buf);
+    buf[24 + WIRE_MAX_NAME] = 'x';
+    put(buf + 2, 2, 24 + WIRE_MAX_NAME + 1);
+    put(buf + 22, 2, WIRE_MAX_NAME + 1);
+    assert_refused(buf, 24 + WIRE_MAX_NAME + 1);
+
+    for (unsigned text = WIRE_MAX_TEXT - 1; text <= WIRE_MAX_TEXT + 1; text++) {
+        unsigned hint = 2 * WIRE_MAX_TEXT - text;
+        size_t len = encode_made(make_largest_error, buf);
+
+        put(buf + 6, 2, text);
+        put(buf + 8, 2, hint);
+        assert_decodes_to(buf, len, text == WIRE_MAX_TEXT);
+    }
+}
+
+static void texts_may_not_contain_nul(void **state)
+{
+    static const struct {
+        make_message *make;
+        size_t first, last;
+    } texts[] = {{make_open, 24, 26},
+                 {make_largest_open, 24, 24 + WIRE_MAX_NAME - 1},
+                 {make_error, 12, 18},
+                 {make_largest_error, 12, 12 + 2 * WIRE_MAX_TEXT - 1}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        for (size_t at = texts[i].first; at <= texts[i].last; at++) {
+            uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+            size_t len = encode_made(texts[i].make, buf);
+
+            buf[at] = '\0';
+            assert_refused(buf, len);
+        }
+    }
+}
+
+static void assert_extents(bool accepted, const struct wire_extent *extents, unsigned count)
+{
+    struct wire_message message;
+    uint8_t buf[WIRE_MESSAGE_BYTES];
+
+    make_chunk(&message);
+    message.chunk.extent_count = (uint16_t)count;
+    memcpy(message.chunk.extents, extents, count * sizeof(extents[0]));
+    assert_decodes_to(buf, wire_encode(&message, buf), accepted);
+}
+
+#define EXTENTS(...) \
+    (const struct wire_extent[]){__VA_ARGS__}, COUNT_OF(((const struct wire_extent[]){__VA_ARGS__}))
+
+static void extents_never_go_back(void **state)
+{
+    (void)state;
+    assert_extents(true, EXTENTS({0, 10}, {10, 10}, {20, 1}));
+    assert_extents(true, EXTENTS({0, 10}, {11, 10}));
+    assert_extents(false, EXTENTS({0, 10}, {9, 10}));
+    assert_extents(false, EXTENTS({100, 10}, {0, 10}));
+    assert_extents(false, EXTENTS({100, 10}, {100, 10}));
+    assert_extents(false, EXTENTS({0, 10}, {20, 10}, {29, 1}));
+    assert_extents(false, EXTENTS({0, 10}, {30, 10}, {15, 1}));
+}
+
+static void empty_extents_are_refused_wherever_they_are(void **state)
+{
+    (void)state;
+    assert_extents(false, EXTENTS({0, 0}));
+    assert_extents(false, EXTENTS({0, 0}, {0, 1}));
+    assert_extents(false, EXTENTS({0, 1}, {1, 0}, {2, 1}));
+    assert_extents(false, EXTENTS({0, 1}, {1, 0}));
+}
+
+static void extents_are_no_larger_than_a_slot(void **state)
+{
+    struct wire_extent extents[WIRE_MAX_EXTENTS];
+
+    (void)state;
+    assert_extents(true, EXTENTS({0, MAX_SLOT_SIZE}));
+    assert_extents(false, EXTENTS({0, MAX_SLOT_SIZE + 1}));
+    assert_extents(true, EXTENTS({0, MAX_SLOT_SIZE - 1}, {MAX_SLOT_SIZE, 1}));
+    assert_extents(false, EXTENTS({0, MAX_SLOT_SIZE}, {MAX_SLOT_SIZE, 1}));
+    assert_extents(false, EXTENTS({0, MAX_SIZE}));
+    for (unsigned i = 0; i < WIRE_MAX_EXTENTS; i++)
+        extents[i] = (struct wire_extent){i * (MAX_SIZE / WIRE_MAX_EXTENTS),
+                                          MAX_SIZE / WIRE_MAX_EXTENTS};
+    assert_extents(false, extents, WIRE_MAX_EXTENTS);
+}
+
+static void extents_end_within_the_largest_object(void **state)
+{
+    (void)state;
+    assert_extents(true, EXTENTS({MAX_SIZE - 1, 1}));
+    assert_extents(false, EXTENTS({MAX_SIZE, 1}));
+    assert_extents(false, EXTENTS({MAX_SIZE - 1, 2}));
+    assert_extents(false, EXTENTS({UINT64_MAX, 1}));
+    assert_extents(false, EXTENTS({UINT64_MAX - 99, 100}));
+    assert_extents(false, EXTENTS({10, UINT64_MAX}));
+    assert_extents(false, EXTENTS({10, UINT64_MAX - 5}, {20, 1}));
+}
+
+static void slots_end_within_memory(void **state)
+{
+    static const struct {
+        uint64_t remote_addr;
+        bool accepted;
+    } cases[] = {
+        {UINT64_MAX - 2 * WIRE_MIN_SLOT_SIZE - 1, true},
+        {UINT64_MAX - 2 * WIRE_MIN_SLOT_SIZE, true},
+        {UINT64_MAX - 2 * WIRE_MIN_SLOT_SIZE + 1, false},
+        {UINT64_MAX - WIRE_MIN_SLOT_SIZE, false},
+        {UINT64_MAX, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct wire_message message;
+        uint8_t buf[WIRE_MESSAGE_BYTES];
+
+        make_ready(&message);
+        message.ready.slot_count = 2;
+        message.ready.slot_size = WIRE_MIN_SLOT_SIZE;
+        message.ready.remote_addr = cases[i].remote_addr;
+        assert_decodes_to(buf, wire_encode(&message, buf), cases[i].accepted);
+    }
+}
+
+static void the_bytes_of_a_chunk_are_summed(void **state)
+{
+    struct wire_message message;
+
+    (void)state;
+    make_chunk(&message);
+    assert_int_equal(wire_chunk_bytes(&message), 77);
+    make_largest_chunk(&message);
+    assert_int_equal(wire_chunk_bytes(&message), WIRE_MAX_SLOT_SIZE);
+    message.chunk.extent_count = 0;
+    assert_int_equal(wire_chunk_bytes(&message), 0);
+}
+
+static void types_have_names(void **state)
+{
+    static const char *const names[] = {"unknown", "OPEN",  "READY", "CHUNK", "GRANT",  "END",
+                                        "DONE",    "ERROR", "PING",  "PONG",  "unknown"};
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT_OF(names); i++)
+        assert_string_equal(wire_type_name(i), names[i]);
+    assert_string_equal(wire_type_name(UINT32_MAX), "unknown");
+}
+
+/* Whatever bytes are accepted mean one message, and that message means those bytes. (But an error's
+ * text may lose half a character.) */
+static void mangled_messages_are_refused_or_kept_whole(void **state)
+{
+    uint32_t random = 1;
+    unsigned accepted = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 50000; round++) {
+        uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+        size_t len = encode_made(samples[round % COUNT_OF(samples)].make, buf);
+        struct wire_message message;
+
+        for (unsigned i = 0; i < 2; i++) {
+            random = random * 1664525 + 1013904223;
+            buf[(random >> 8) % (len < 64 ? len : 64)] = (uint8_t)(random >> 24);
+        }
+        if (decode(buf, len, &message) == WIRE_OK && message.type != WIRE_ERROR) {
+            assert_accepted(buf, len);
+            accepted++;
+        }
+    }
+    assert_in_range(accepted, 1000, 40000);
+}
+
+/*
+ * Texts that are cut
+ */
+
+/* A text of limit bytes, the last of which begin a character of width bytes: cut of them are missing. */
+static void fill_cut_text(char *text, size_t limit, size_t width, size_t cut)
+{
+    static const char *const characters[] = {"", "x", "\xc3\xa9", "\xe2\x82\xac",
+                                             "\xf0\x9f\x98\x80"};
+
+    memset(text, 'a', limit);
+    memcpy(text + limit - (width - cut), characters[width], width - cut);
+    text[limit] = '\0';
+}
+
+static void texts_are_cut_at_a_character(void **state)
+{
+    (void)state;
+    for (size_t width = 1; width <= 4; width++) {
+        for (size_t cut = 0; cut < width; cut++) {
+            size_t missing = cut ? width - cut : 0;
+            struct wire_message message = {.type = WIRE_ERROR, .error = {.status = 1}};
+            struct wire_message decoded;
+            struct wire_refusal refusal = {.version = WIRE_VERSION, .status = 1};
+            uint8_t buf[WIRE_MESSAGE_BYTES];
+            size_t len;
+
+            fill_cut_text(message.error.text, WIRE_MAX_TEXT, width, cut);
+            fill_cut_text(message.error.hint, WIRE_MAX_TEXT, width, cut);
+            len = wire_encode(&message, buf);
+            assert_int_equal(len, 12 + 2 * (WIRE_MAX_TEXT - missing));
+            assert_int_equal(decode(buf, len, &decoded), WIRE_OK);
+            message.error.text[WIRE_MAX_TEXT - missing] = '\0';
+            assert_string_equal(decoded.error.text, message.error.text);
+
+            fill_cut_text(refusal.text, WIRE_REFUSAL_MAX_TEXT, width, cut);
+            assert_int_equal(wire_encode_refusal(&refusal, buf),
+                             10 + WIRE_REFUSAL_MAX_TEXT - missing);
+        }
+    }
+}
+
+static void half_a_character_is_cut_off_any_text(void **state)
+{
+    static const char *const halves[] = {"\xc2",     "\xdf",     "\xe0",         "\xe0\xa4",
+                                         "\xef\xbf", "\xf0\x90", "\xf4\x8f\xbf", "\xf0"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(halves); i++) {
+        struct wire_message message = {.type = WIRE_ERROR, .error = {.status = 1}};
+        uint8_t buf[WIRE_MESSAGE_BYTES];
+
+        strcpy(message.error.text, halves[i]);
+        strcpy(message.error.hint, "\xc3\xa9");
+        strcat(message.error.hint, halves[i]);
+        assert_int_equal(wire_encode(&message, buf), 12 + 2);
+        assert_memory_equal(buf + 12, "\xc3\xa9", 2);
+    }
+}
+
+static void a_text_without_an_end_is_cut(void **state)
+{
+    struct wire_message message = {.type = WIRE_ERROR, .error = {.status = 1}};
+    uint8_t buf[WIRE_MESSAGE_BYTES];
+
+    (void)state;
+    memset(message.error.text, 'a', sizeof(message.error.text));
+    memcpy(message.error.text + WIRE_MAX_TEXT - 1, "\xc3\xa9", 2);
+    assert_int_equal(wire_encode(&message, buf), 12 + WIRE_MAX_TEXT - 1);
+}
+
+static void a_text_of_other_encodings_is_kept(void **state)
+{
+    struct wire_message message = {.type = WIRE_ERROR, .error = {.status = 1}};
+    uint8_t buf[WIRE_MESSAGE_BYTES];
+
+    (void)state;
+    memset(message.error.text, 0x80, WIRE_MAX_TEXT);
+    memcpy(message.error.hint, "\x80", 1);
+    assert_int_equal(wire_encode(&message, buf), 12 + WIRE_MAX_TEXT + 1);
+}
+
+/*
+ * Private data
+ */
+
+#define PRIVATE_MAX 255
+
+static const size_t paddings[] = {56, 148, 196, PRIVATE_MAX};
+
+enum private_kind {
+    HELLO,
+    WELCOME,
+    REFUSAL
+};
+
+static const enum private_kind kinds[] = {HELLO, WELCOME, REFUSAL};
+
+/* Decodes from a buffer of exactly len bytes. */
+static enum wire_result decode_private(enum private_kind kind, const uint8_t *data, size_t len,
+                                       uint8_t *version)
+{
+    uint8_t *exact = malloc(len ? len : 1);
+    struct wire_hello hello;
+    struct wire_welcome welcome;
+    struct wire_refusal refusal;
+    enum wire_result result = WIRE_BROKEN;
+
+    assert_non_null(exact);
+    memcpy(exact, data, len);
+    switch (kind) {
+    case HELLO:
+        result = wire_decode_hello(exact, len, &hello);
+        *version = hello.version;
+        break;
+    case WELCOME:
+        result = wire_decode_welcome(exact, len, &welcome);
+        *version = welcome.version;
+        break;
+    case REFUSAL:
+        result = wire_decode_refusal(exact, len, &refusal);
+        *version = refusal.version;
+        break;
+    }
+    free(exact);
+    return result;
+}
+
+static void assert_private(enum private_kind kind, const uint8_t *data, size_t len,
+                           enum wire_result result)
+{
+    uint8_t version;
+
+    assert_int_equal(decode_private(kind, data, len, &version), result);
+}
+
+/* A valid one of its kind, in a buffer of zeros. */
+static size_t encode_private(enum private_kind kind, uint8_t buf[PRIVATE_MAX + 1])
+{
+    struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ROLE_POST};
+    struct wire_welcome welcome = {.version = WIRE_VERSION};
+    struct wire_refusal refusal = {.version = WIRE_VERSION, .status = 75, .text = "busy"};
+
+    memset(buf, 0, PRIVATE_MAX + 1);
+    memset(hello.token, 0xee, WIRE_TOKEN_BYTES);
+    switch (kind) {
+    case HELLO:
+        return wire_encode_hello(&hello, buf);
+    case WELCOME:
+        return wire_encode_welcome(&welcome, buf);
+    case REFUSAL:
+        return wire_encode_refusal(&refusal, buf);
+    }
+    return 0;
+}
+
+static void private_data_fits_everywhere(void **state)
+{
+    (void)state;
+    assert_true(WIRE_HELLO_BYTES <= 56);
+    assert_true(WIRE_WELCOME_BYTES <= 196);
+    assert_true(WIRE_REFUSAL_MAX_BYTES <= 148);
+    assert_int_equal(WIRE_REFUSAL_MAX_BYTES, 10 + WIRE_REFUSAL_MAX_TEXT);
+}
+
+static void a_hello_makes_the_round_trip(void **state)
+{
+    static const uint8_t roles[] = {WIRE_ROLE_WRITE, WIRE_ROLE_POST, WIRE_ROLE_CHECK};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(roles); i++) {
+        struct wire_hello hello = {.version = WIRE_VERSION, .role = roles[i]}, decoded;
+        uint8_t buf[WIRE_HELLO_BYTES];
+
+        if (roles[i] == WIRE_ROLE_POST)
+            memcpy(hello.token, "0123456789abcdef", WIRE_TOKEN_BYTES);
+        assert_int_equal(wire_encode_hello(&hello, buf), WIRE_HELLO_BYTES);
+        assert_int_equal(wire_decode_hello(buf, sizeof(buf), &decoded), WIRE_OK);
+        assert_int_equal(decoded.version, WIRE_VERSION);
+        assert_int_equal(decoded.role, roles[i]);
+        assert_int_equal(decoded.flags, 0);
+        assert_memory_equal(decoded.token, hello.token, WIRE_TOKEN_BYTES);
+    }
+}
+
+static void a_welcome_makes_the_round_trip(void **state)
+{
+    struct wire_welcome welcome = {.version = WIRE_VERSION}, decoded;
+    uint8_t buf[WIRE_WELCOME_BYTES];
+
+    (void)state;
+    assert_int_equal(wire_encode_welcome(&welcome, buf), WIRE_WELCOME_BYTES);
+    assert_int_equal(wire_decode_welcome(buf, sizeof(buf), &decoded), WIRE_OK);
+    assert_int_equal(decoded.version, WIRE_VERSION);
+    assert_int_equal(decoded.flags, 0);
+}
+
+static void a_refusal_makes_the_round_trip(void **state)
+{
+    (void)state;
+    for (size_t len = 0; len <= WIRE_REFUSAL_MAX_TEXT; len++) {
+        struct wire_refusal refusal = {.version = WIRE_VERSION, .status = (uint8_t)(255 - len)};
+        struct wire_refusal decoded;
+        uint8_t buf[WIRE_REFUSAL_MAX_BYTES];
+
+        memset(refusal.text, 'r', len);
+        assert_int_equal(wire_encode_refusal(&refusal, buf), 10 + len);
+        memset(&decoded, 0xa5, sizeof(decoded));
+        assert_int_equal(wire_decode_refusal(buf, 10 + len, &decoded), WIRE_OK);
+        assert_int_equal(decoded.version, WIRE_VERSION);
+        assert_int_equal(decoded.status, refusal.status);
+        assert_string_equal(decoded.text, refusal.text);
+    }
+}
+
+static void bytes_of_private_data_are_as_specified(void **state)
+{
+    static const uint8_t hello[] = {'R', 'P', 'U', 'T', 1, 2, 0, 28, 0, 0, 0, 0, 0xee, 0xee};
+    static const uint8_t welcome[] = {'R', 'P', 'U', 'T', 1, 0, 0, 12, 0, 0, 0, 0};
+    static const uint8_t refusal[] = {'R', 'P', 'U', 'T', 1, 0, 0, 14, 75, 4, 'b', 'u', 's', 'y'};
+    uint8_t buf[PRIVATE_MAX + 1];
+
+    (void)state;
+    assert_int_equal(encode_private(HELLO, buf), 28);
+    assert_memory_equal(buf, hello, sizeof(hello));
+    assert_int_equal(encode_private(WELCOME, buf), sizeof(welcome));
+    assert_memory_equal(buf, welcome, sizeof(welcome));
+    assert_int_equal(encode_private(REFUSAL, buf), sizeof(refusal));
+    assert_memory_equal(buf, refusal, sizeof(refusal));
+}
+
+static void padding_with_zeros_is_accepted(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        uint8_t buf[PRIVATE_MAX + 1];
+        size_t len = encode_private(kinds[i], buf);
+
+        for (size_t padded = len; padded <= PRIVATE_MAX; padded++)
+            assert_private(kinds[i], buf, padded, WIRE_OK);
+    }
+}
+
+static void padding_with_anything_else_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        for (size_t j = 0; j < COUNT_OF(paddings); j++) {
+            uint8_t buf[PRIVATE_MAX + 1];
+            size_t len = encode_private(kinds[i], buf);
+
+            for (size_t at = len; at < paddings[j]; at++) {
+                buf[at] = 1;
+                assert_private(kinds[i], buf, paddings[j], WIRE_BROKEN);
+                buf[at] = 0;
+            }
+        }
+    }
+}
+
+static void no_private_data_is_foreign(void **state)
+{
+    struct wire_hello hello;
+    struct wire_welcome welcome;
+    struct wire_refusal refusal;
+
+    (void)state;
+    assert_int_equal(wire_decode_hello(NULL, 0, &hello), WIRE_FOREIGN);
+    assert_int_equal(wire_decode_welcome(NULL, 0, &welcome), WIRE_FOREIGN);
+    assert_int_equal(wire_decode_refusal(NULL, 0, &refusal), WIRE_FOREIGN);
+}
+
+static void private_data_without_our_magic_is_foreign(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const uint8_t zeros[PRIVATE_MAX + 1] = {0};
+
+        for (size_t len = 0; len <= PRIVATE_MAX; len++)
+            assert_private(kinds[i], zeros, len, WIRE_FOREIGN);
+        for (size_t at = 0; at < 4; at++) {
+            uint8_t buf[PRIVATE_MAX + 1];
+            size_t len = encode_private(kinds[i], buf);
+
+            buf[at] ^= 0x20;
+            assert_private(kinds[i], buf, len, WIRE_FOREIGN);
+        }
+    }
+}
+
+static void another_version_is_recognised_whatever_follows(void **state)
+{
+    static const uint8_t versions[] = {0, 2, 17, 255};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        for (size_t j = 0; j < COUNT_OF(versions); j++) {
+            uint8_t buf[PRIVATE_MAX + 1], version;
+
+            encode_private(kinds[i], buf);
+            memset(buf + 5, 0xff, sizeof(buf) - 5);
+            buf[4] = versions[j];
+            for (size_t len = 5; len <= PRIVATE_MAX; len++) {
+                assert_int_equal(decode_private(kinds[i], buf, len, &version), WIRE_OTHER_VERSION);
+                assert_int_equal(version, versions[j]);
+            }
+        }
+    }
+}
+
+static void truncated_private_data_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        uint8_t buf[PRIVATE_MAX + 1];
+        size_t full = encode_private(kinds[i], buf);
+
+        for (size_t len = 0; len < full; len++) {
+            encode_private(kinds[i], buf);
+            assert_private(kinds[i], buf, len, len < 4 ? WIRE_FOREIGN : WIRE_BROKEN);
+            put(buf + 6, 2, len);
+            assert_private(kinds[i], buf, len, len < 4 ? WIRE_FOREIGN : WIRE_BROKEN);
+        }
+    }
+}
+
+static void only_its_own_length_is_accepted(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        uint8_t buf[PRIVATE_MAX + 1];
+        size_t full = encode_private(kinds[i], buf);
+
+        for (unsigned len = 0; len < 4 * PRIVATE_MAX; len++) {
+            put(buf + 6, 2, len);
+            assert_private(kinds[i], buf, PRIVATE_MAX, len == full ? WIRE_OK : WIRE_BROKEN);
+        }
+    }
+}
+
+static void roles_are_checked(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        for (unsigned role = 0; role <= UINT8_MAX; role++) {
+            uint8_t buf[PRIVATE_MAX + 1];
+            size_t len = encode_private(kinds[i], buf);
+            bool client = role == WIRE_ROLE_WRITE || role == WIRE_ROLE_POST ||
+                          role == WIRE_ROLE_CHECK;
+
+            buf[5] = (uint8_t)role;
+            if (kinds[i] == HELLO)
+                memset(buf + 12, 0, WIRE_TOKEN_BYTES);
+            assert_private(kinds[i], buf, len,
+                           client == (kinds[i] == HELLO) && role <= WIRE_ROLE_CHECK ? WIRE_OK
+                                                                                    : WIRE_BROKEN);
+        }
+    }
+}
+
+static void flags_are_zero(void **state)
+{
+    static const enum private_kind flagged[] = {HELLO, WELCOME};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(flagged); i++) {
+        for (unsigned bit = 0; bit < 32; bit++) {
+            uint8_t buf[PRIVATE_MAX + 1];
+            size_t len = encode_private(flagged[i], buf);
+
+            put(buf + 8, 4, UINT32_C(1) << bit);
+            assert_private(flagged[i], buf, len, WIRE_BROKEN);
+        }
+    }
+}
+
+static void only_a_post_has_a_token(void **state)
+{
+    static const uint8_t roles[] = {WIRE_ROLE_WRITE, WIRE_ROLE_CHECK};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(roles); i++) {
+        for (size_t at = 0; at < WIRE_TOKEN_BYTES; at++) {
+            uint8_t buf[PRIVATE_MAX + 1];
+            size_t len = encode_private(HELLO, buf);
+
+            buf[5] = roles[i];
+            memset(buf + 12, 0, WIRE_TOKEN_BYTES);
+            assert_private(HELLO, buf, len, WIRE_OK);
+            buf[12 + at] = 1;
+            assert_private(HELLO, buf, len, WIRE_BROKEN);
+        }
+    }
+}
+
+static void a_refusal_has_a_status(void **state)
+{
+    uint8_t buf[PRIVATE_MAX + 1];
+    size_t len = encode_private(REFUSAL, buf);
+
+    (void)state;
+    for (unsigned status = 0; status <= UINT8_MAX; status++) {
+        buf[8] = (uint8_t)status;
+        assert_private(REFUSAL, buf, len, status ? WIRE_OK : WIRE_BROKEN);
+    }
+}
+
+static void a_refusals_text_fits(void **state)
+{
+    uint8_t buf[PRIVATE_MAX + 1];
+    size_t len = encode_private(REFUSAL, buf);
+
+    (void)state;
+    for (unsigned text = 0; text <= UINT8_MAX; text++) {
+        buf[9] = (uint8_t)text;
+        assert_private(REFUSAL, buf, len, text == 4 ? WIRE_OK : WIRE_BROKEN);
+        assert_private(REFUSAL, buf, 148, text == 4 ? WIRE_OK : WIRE_BROKEN);
+    }
+    memset(buf + 10, 't', PRIVATE_MAX - 10);
+    for (unsigned text = WIRE_REFUSAL_MAX_TEXT; text < PRIVATE_MAX - 10; text++) {
+        buf[9] = (uint8_t)text;
+        put(buf + 6, 2, 10 + text);
+        assert_private(REFUSAL, buf, 10 + text,
+                       text == WIRE_REFUSAL_MAX_TEXT ? WIRE_OK : WIRE_BROKEN);
+    }
+}
+
+static void a_refusals_text_contains_no_nul(void **state)
+{
+    (void)state;
+    for (size_t at = 10; at < 14; at++) {
+        uint8_t buf[PRIVATE_MAX + 1];
+        size_t len = encode_private(REFUSAL, buf);
+
+        buf[at] = '\0';
+        assert_private(REFUSAL, buf, len, WIRE_BROKEN);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_message_makes_the_round_trip),
+        cmocka_unit_test(bytes_are_as_specified),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(every_extension_is_refused),
+        cmocka_unit_test(a_length_field_other_than_what_arrived_is_refused),
+        cmocka_unit_test(nothing_is_no_message),
+        cmocka_unit_test(unknown_types_are_refused),
+        cmocka_unit_test(a_message_larger_than_a_receive_buffer_is_refused),
+        cmocka_unit_test(every_field_keeps_its_limits),
+        cmocka_unit_test(fields_of_16_bits_keep_their_limits),
+        cmocka_unit_test(texts_over_the_limit_are_refused),
+        cmocka_unit_test(texts_may_not_contain_nul),
+        cmocka_unit_test(extents_never_go_back),
+        cmocka_unit_test(empty_extents_are_refused_wherever_they_are),
+        cmocka_unit_test(extents_are_no_larger_than_a_slot),
+        cmocka_unit_test(extents_end_within_the_largest_object),
+        cmocka_unit_test(slots_end_within_memory),
+        cmocka_unit_test(the_bytes_of_a_chunk_are_summed),
+        cmocka_unit_test(types_have_names),
+        cmocka_unit_test(mangled_messages_are_refused_or_kept_whole),
+        cmocka_unit_test(texts_are_cut_at_a_character),
+        cmocka_unit_test(half_a_character_is_cut_off_any_text),
+        cmocka_unit_test(a_text_without_an_end_is_cut),
+        cmocka_unit_test(a_text_of_other_encodings_is_kept),
+        cmocka_unit_test(private_data_fits_everywhere),
+        cmocka_unit_test(a_hello_makes_the_round_trip),
+        cmocka_unit_test(a_welcome_makes_the_round_trip),
+        cmocka_unit_test(a_refusal_makes_the_round_trip),
+        cmocka_unit_test(bytes_of_private_data_are_as_specified),
+        cmocka_unit_test(padding_with_zeros_is_accepted),
+        cmocka_unit_test(padding_with_anything_else_is_refused),
+        cmocka_unit_test(no_private_data_is_foreign),
+        cmocka_unit_test(private_data_without_our_magic_is_foreign),
+        cmocka_unit_test(another_version_is_recognised_whatever_follows),
+        cmocka_unit_test(truncated_private_data_is_refused),
+        cmocka_unit_test(only_its_own_length_is_accepted),
+        cmocka_unit_test(roles_are_checked),
+        cmocka_unit_test(flags_are_zero),
+        cmocka_unit_test(only_a_post_has_a_token),
+        cmocka_unit_test(a_refusal_has_a_status),
+        cmocka_unit_test(a_refusals_text_fits),
+        cmocka_unit_test(a_refusals_text_contains_no_nul),
+    };
+
+    return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
+}
