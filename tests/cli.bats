@@ -1,0 +1,511 @@
+# The command line: what it prints and what it refuses. No test here needs a device.
+# shellcheck disable=SC2154 # lib/common.bash and bats set what is used here
+
+load lib/common
+
+# STATUS TEXT ARG... - the program ends with STATUS, prints nothing on standard output, and on
+# standard error a line that begins as its messages do, and TEXT
+refused() {
+  local expected=$1 text=$2 got=0
+  shift 2
+  stderr=$("$RDMAPUT" "$@" 2>&1 > stdout < /dev/null) || got=$?
+  [ "$got" = "$expected" ] || fail "status $got, not $expected, of: rdmaput $* ($stderr)"
+  [ ! -s stdout ] || fail "standard output is not empty, of: rdmaput $*"
+  [[ $stderr == rdmaput* ]] || fail "no message of rdmaput: $stderr"
+  [[ $stderr == *"$text"* ]] || fail "'$text' is not in the message of: rdmaput $* ($stderr)"
+  rm stdout
+}
+# As it, and a hint holds TEXT.
+refused_with_hint() {
+  refused "$@"
+  [[ $stderr == *"hint: "*"$2"* ]] || fail "'$2' is not in a hint: $stderr"
+}
+
+# LINE... - what `write -n` printed before its last line; fields in LINE with spaces for tabs
+assert_plan() {
+  local expected
+  expected=$(printf '%s\n' "${@// /$'\t'}")
+  assert_equal "$status" 0
+  assert_equal "${output%$'\n'*}" "$expected"
+  assert_regex "${lines[-1]}" '^# '
+}
+plan() { run "$RDMAPUT" write -n -t host -- "$@"; }
+
+# COMMAND - the long options that its help names
+options_in_help() { "$RDMAPUT" "$1" --help | grep -oE -e '--[a-z][a-z-]*' | sort -u; }
+in_order() { printf '%s\n' "$@" | sort -u; }
+
+has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
+
+# ---- help, version, commands ------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "help is standard output and status 0, for the program and each command" {
+  local command
+  for command in '' serve write post devices; do
+    run --separate-stderr "$RDMAPUT" $command --help
+    assert_equal "$status" 0
+    assert_equal "$stderr" ''
+    assert_regex "$output" "^Usage: rdmaput ${command}"
+  done
+  run "$RDMAPUT" --help
+  assert_run 0 serve write post devices
+}
+
+@test "the help of a command lists the options that exist, and no others" {
+  local common=(--help --quiet --timeout --trace --usage --verbose --version)
+  assert_equal "$(options_in_help devices)" "$(in_order "${common[@]}")"
+  assert_equal "$(options_in_help write)" "$(in_order "${common[@]}" \
+    --bind --literal --null --plan --port --segments-from --to --wait)"
+  assert_equal "$(options_in_help post)" "$(in_order "${common[@]}" \
+    --bind --context --flags --literal --null --port --region --remote-addr --rkey --segments-from --wait)"
+  assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
+    --allow --bind --discard --dump --once --port --ready-file --region --ticket --wait)"
+}
+
+@test "without a command the usage goes to standard error, with status 64" {
+  run --separate-stderr "$RDMAPUT"
+  assert_equal "$status" 64
+  assert_equal "$output" ''
+  assert_regex "$stderr" '^Usage: rdmaput'
+}
+
+@test "an unknown command or option is refused with 64" {
+  refused 64 "'frobnicate'" frobnicate
+  refused 64 frobnicate --frobnicate
+  refused 64 frobnicate write --frobnicate a host
+  refused 64 "'extra'" devices extra
+  refused 64 "'check' is no command" check
+}
+
+# bats test_tags=fast
+@test "the version is standard output" {
+  run --separate-stderr "$RDMAPUT" --version
+  assert_equal "$status" 0
+  assert_equal "$stderr" ''
+  assert_regex "$output" '^rdmaput [0-9]+\.[0-9]+'
+  run "$RDMAPUT" write -V
+  assert_equal "$status" 0
+}
+
+@test "output that cannot be written is status 74" {
+  local arguments
+  make_file a 10
+  for arguments in --help --version 'serve --help' 'write -n a host'; do
+    run --separate-stderr bash -c "'$RDMAPUT' $arguments > /dev/full"
+    assert_equal "$status" 74
+    assert_regex "$stderr" '^rdmaput: .*No space left on device'
+  done
+}
+
+@test "options of later releases are refused with 64" {
+  local option
+  make_file a 10
+  for option in --json --resume --sync --preserve --sparse=auto --exchange=tcp --secret-file=a \
+    --connections=2 --direct --map=auto --progress=never --progress-fd=3 --rsh=ssh --tos=1 --retry=1; do
+    refused 64 "${option%%=*}" write "$option" a host
+  done
+  for option in --json --in-place --max-sessions=1 --max-memory=1M --sync --no-clobber --no-check \
+    --exchange-port=1 --secret-file=a --map=never; do
+    refused 64 "${option%%=*}" serve "$option" a
+  done
+  refused 64 --json devices --json
+  refused 64 --json post --json a host
+}
+
+# ---- segments -----------------------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "a segment is a path, and an offset, a length and a place in the object" {
+  make_file f 5000
+  plan f
+  assert_plan '0 5000 0 f'
+  plan f@4K
+  assert_plan '4096 904 0 f'
+  plan f@-1K
+  assert_plan '3976 1024 0 f'
+  plan f@+512
+  assert_plan '0 512 0 f'
+  plan f@=1M
+  assert_plan '0 5000 1048576 f'
+  plan f@0x200+0x40=0x1000
+  assert_plan '512 64 4096 f'
+  plan f@-5000+5000=1KiB
+  assert_plan '0 5000 1024 f'
+  plan f@5000 f@+0 f@-0
+  assert_plan '5000 0 0 f' '0 0 0 f' '5000 0 0 f'
+}
+
+@test "units are powers of 1024" {
+  make_file f 1
+  plan f@=3 f@=1K f@=2KiB f@=1M f@=2MiB f@=1G f@=2GiB f@=1T f@=2TiB
+  assert_plan '0 1 3 f' '0 1 1024 f' '0 1 2048 f' '0 1 1048576 f' '0 1 2097152 f' \
+    '0 1 1073741824 f' '0 1 2147483648 f' '0 1 1099511627776 f' '0 1 2199023255552 f'
+}
+
+@test "a segment without REMOTE follows the one before it, and the plan is in the object's order" {
+  make_file a 100
+  make_file b 10
+  plan a b a@+5
+  assert_plan '0 100 0 a' '0 10 100 b' '0 5 110 a'
+  plan a@=1000 b b@=0 a@90
+  assert_plan '0 10 0 b' '90 10 10 a' '0 100 1000 a' '0 10 1100 b'
+  assert_equal "${lines[-1]}" "# offset, length, remote, path: 4 segments, 130 bytes, an object of 1110 bytes"
+}
+
+@test "an @ that no suffix follows belongs to the path" {
+  make_file me@example 10
+  make_file @ 3
+  make_file a@12x 5
+  plan me@example me@example@+2 ./@@ a@12x
+  assert_plan '0 10 0 me@example' '0 2 10 me@example' '0 3 12 ./@' '0 5 15 a@12x'
+}
+
+@test "a malformed suffix is refused with 64, and the message says which part" {
+  make_file f 5000
+  local suffix
+  for suffix in 12x 0x 0xg +x +-1 =-1 =x + = - -x 1+ 1.5 1Q 99999999999999999999 -16E 9T+9999999T 1=2=3 \
+    1+2+3 +=5 -+5; do
+    refused 64 'malformed segment' write -n "f@$suffix" host
+  done
+  refused 64 OFFSET write -n f@1x+2 host
+  refused 64 LENGTH write -n f@1+2x host
+  refused 64 REMOTE write -n f@1+2=3x host
+  refused_with_hint 64 PATH write -n f@1x host
+}
+
+@test "KB is ambiguous" {
+  make_file f 5000
+  refused 64 ambiguous write -n f@1KB host
+  refused 64 ambiguous write -n f@+1MB host
+  refused 64 ambiguous write -n f@=1GB host
+}
+
+@test "an empty path is refused with 64" {
+  refused 64 PATH write -n @12 host
+  refused 64 PATH write -n '' host
+  refused 64 PATH write -n @ host
+}
+
+# bats test_tags=fast
+@test "past the end of a file, or before its start, is 66" {
+  make_file f 5000
+  refused 66 5000 write -n f@5001 host
+  refused 66 5000 write -n f@+5001 host
+  refused 66 5000 write -n f@4999+2 host
+  refused 66 'before the start' write -n f@-5001 host
+  refused 66 5000 write -n f@-10+11 host
+}
+
+@test "an object past 2^63 bytes is refused with 64" {
+  make_file f 10
+  refused 64 '2^63' write -n f@=9223372036854775807 host
+  refused 64 '' write -n f@=9223372036854775808 host
+  refused 64 '' write -n f@1+9223372036854775807 host
+}
+
+@test "segments that overlap in the object are refused with 64, and both are named" {
+  make_file a 100
+  make_file b 100
+  refused 64 "'a'" write -n a b@=99 host
+  [[ $stderr == *"b: overlaps"* ]] || fail "$stderr"
+  refused 64 overlaps write -n a@=50 b@=0 host
+  refused 64 overlaps write -n a a@=0 host
+  plan a b@=100
+  assert_equal "$status" 0
+  plan a b@+0=50
+  assert_equal "$status" 0
+}
+
+@test "an argument with a suffix that is also the name of a file is refused, and a@12@ is that file" {
+  make_file a 20
+  make_file a@12 30
+  refused_with_hint 64 "'a@12@'" write -n a@12 host
+  refused 64 ambiguous write -n ./a@12 host
+  plan a@12@ a@12@5 a@13
+  assert_plan '0 30 0 a@12' '5 25 30 a@12' '13 7 55 a'
+  run "$RDMAPUT" write -n --literal a@12 host
+  assert_plan '0 30 0 a@12'
+}
+
+@test "a directory is 66, and the hint packs it" {
+  mkdir d
+  refused_with_hint 66 'tar c d' write -n d host
+  refused 66 directory write -n . host
+}
+
+@test "a file that is missing or cannot be opened is 66 and named" {
+  refused 66 'missing: cannot open: No such file' write -n missing host
+  refused 66 'missing: cannot open: No such file' write -n missing@1+2 host
+  make_file f 1
+  refused 66 'f/x: cannot open: Not a directory' write -n f/x host
+}
+
+@test "a dash is standard input, alone and once" {
+  make_file f 10
+  run "$RDMAPUT" write -n - host < f
+  assert_plan '0 - 0 -'
+  run "$RDMAPUT" write -n -t host -- -@+5=3 < f
+  assert_plan '0 5 3 -'
+  refused_with_hint 64 "'./-'" write -n - - host
+  refused 64 alone write -n - f host
+  refused 64 alone write -n -t host -- f -@+1
+  refused 64 OFFSET write -n -t host -- -@1
+}
+
+@test "a file named - is ./-" {
+  make_file ./- 7
+  plan ./- ./-@3
+  assert_plan '0 7 0 ./-' '3 4 7 ./-'
+}
+
+@test "what cannot seek, or has size 0 yet content, is read from its start: LENGTH, and no OFFSET" {
+  mkfifo fifo
+  run "$RDMAPUT" write -n /proc/version host
+  assert_plan '0 - 0 /proc/version'
+  run "$RDMAPUT" write -n /proc/version@+5=9 host
+  assert_plan '0 5 9 /proc/version'
+  refused_with_hint 64 '/proc/version@+LENGTH' write -n /proc/version@1 host
+  refused 64 OFFSET write -n /proc/version@-1 host
+  refused 64 'named twice' write -n /proc/version@+1 /proc/version@+2 host
+  start_process writer bash -c 'exec > fifo; exec sleep 60'
+  plan fifo@+3
+  assert_plan '0 3 0 fifo'
+  refused 64 OFFSET write -n fifo@0 host
+}
+
+@test "an empty file is no stream" {
+  : > empty
+  plan empty
+  assert_plan '0 0 0 empty'
+  refused 66 empty write -n empty@+1 host
+}
+
+@test "nothing of known place follows a stream" {
+  make_file f 10
+  run "$RDMAPUT" write -n /proc/version f host
+  assert_plan '0 - 0 /proc/version' '0 10 - f'
+  refused 64 'unknown length' write -n /proc/version f@=100000 host
+  run "$RDMAPUT" write -n f@=0 /proc/version@=50 host
+  assert_plan '0 10 0 f' '0 - 50 /proc/version'
+}
+
+# ---- lists of segments --------------------------------------------------------------------------
+
+@test "--segments-from reads segments from a file, before those named" {
+  make_file a 10
+  make_file b 20
+  printf 'a@5\n\nb@=100' > list
+  run "$RDMAPUT" write -n --segments-from list host
+  assert_plan '5 5 0 a' '0 20 100 b'
+  run "$RDMAPUT" write -n --segments-from=list a@+1 host
+  assert_plan '5 5 0 a' '0 20 100 b' '0 1 120 a'
+  run "$RDMAPUT" write -n --segments-from list -t host a@+1
+  assert_plan '5 5 0 a' '0 20 100 b' '0 1 120 a'
+}
+
+@test "--segments-from - reads them from standard input, which then is no segment" {
+  make_file a 10
+  run "$RDMAPUT" write -n --segments-from - host < <(echo a@4)
+  assert_plan '4 6 0 a'
+  refused 64 alone write -n --segments-from - - -t host
+  echo - > list
+  run "$RDMAPUT" write -n --segments-from list host < a
+  assert_plan '0 - 0 -'
+}
+
+@test "-0 separates by NUL, and --literal takes each as a path" {
+  local odd=$'a b\nc@7'
+  make_file "$odd" 9
+  make_file x 3
+  run "$RDMAPUT" write -n --segments-from - -0 host < <(printf 'x@1\0%s@2' "$odd")
+  assert_equal "$status" 0
+  assert_line --index 0 $'1\t2\t0\tx'
+  assert_regex "${lines[-1]}" '2 segments, 9 bytes'
+  run "$RDMAPUT" write -n --segments-from - --null --literal host < <(printf 'x\0%s\0' "$odd")
+  assert_equal "$status" 0
+  assert_regex "${lines[-1]}" '2 segments, 12 bytes'
+}
+
+@test "lists that cannot be read, are empty or wrong are refused" {
+  refused 66 'missing: ' write -n --segments-from missing host
+  : > empty
+  refused 64 'no segment' write -n --segments-from empty host
+  refused 64 -- write -n -0 a host
+  printf 'a\0b\0' > list
+  refused 64 'NUL' write -n --segments-from list host
+  printf 'empty@x\nempty@+x\n' > list
+  refused 64 'empty@+x' write -n --segments-from list host
+}
+
+# ---- destinations -------------------------------------------------------------------------------
+
+@test "-t names the destination, and every argument is then a segment" {
+  make_file a 10
+  run "$RDMAPUT" write -n -t host:7475/name a
+  assert_plan '0 10 0 a'
+  run "$RDMAPUT" write -n a --to '[fd00::1%eth0]:1' a@=20
+  assert_plan '0 10 0 a' '0 10 20 a'
+  refused 64 SEGMENT write -n -t host
+}
+
+@test "arguments that are missing are 64" {
+  make_file a 10
+  refused 64 due write
+  refused 64 due write a
+  refused 64 due post
+  refused 64 due post a
+}
+
+# bats test_tags=fast
+@test "the habits of scp, and IPv6 without brackets, are refused with the right spelling" {
+  make_file a 10
+  refused_with_hint 64 "'host/name'" write -n a host:name
+  refused_with_hint 64 "'host/dir/name'" write -n a host:/dir/name
+  refused_with_hint 64 "'host:7475/name'" write -n a host:7475:name
+  refused_with_hint 64 "'host:7475/name'" write -n a user@host:7475/name
+  refused_with_hint 64 "'host'" write -n a user@host
+  refused_with_hint 64 "'[fd00::1]'" write -n a fd00::1
+  refused_with_hint 64 "'[fe80::1%eth0]/name'" write -n a fe80::1%eth0/name
+  refused_with_hint 64 "'10.0.0.1'" write -n a '[10.0.0.1]'
+  refused_with_hint 64 host write -n a host:
+}
+
+@test "a last argument that is a file is refused, for DEST is due there" {
+  make_file a 10
+  make_file b 10
+  refused 64 "'b'" write -n a b
+  [[ $stderr == *'HOST[:PORT]'* ]] || fail "$stderr"
+  run "$RDMAPUT" write -n a -t b
+  assert_equal "$status" 0
+}
+
+@test "a DEST that ends in / is refused with 64" {
+  make_file a 10
+  refused_with_hint 64 '/' write -n a host/
+}
+
+@test "ports are 1 to 65535" {
+  make_file a 10
+  local port
+  for port in 0 65536 99999999999999999999; do
+    refused 64 "$port" write -n a "host:$port"
+    refused 64 "$port" write -n --port "$port" a host
+  done
+  refused 64 -1 write -n --port=-1 a host
+  run "$RDMAPUT" write -n a host:65535
+  assert_equal "$status" 0
+  refused 64 65536 serve --port 65536
+}
+
+@test "--bind takes a numeric address" {
+  make_file a 10
+  refused 64 eth0 write --bind eth0 a 10.0.0.1
+  refused 64 eth0 serve --bind eth0 out
+}
+
+@test "times have units, and a timeout is at least 100ms" {
+  make_file a 10
+  local time
+  for time in 99ms 0 '' x 1KB -1 5d; do
+    refused 64 --timeout write -n --timeout "$time" a host
+  done
+  for time in 100ms 1 2.5s 1m 1h; do
+    run "$RDMAPUT" write -n --timeout "$time" a host
+    assert_equal "$status" 0
+  done
+  refused 64 --wait write -n --wait soon a host
+}
+
+# ---- tickets ------------------------------------------------------------------------------------
+
+@test "a ticket that is cut short is refused with 64, at every field" {
+  make_file a 10
+  local whole=rdmaput1,10.0.0.1,7475,0x7f0000000000,0x12,4096,00112233445566778899aabbccddeeff
+  local cut=$whole
+  while [[ $cut == *,* ]]; do
+    cut=${cut%,*}
+    refused_with_hint 64 'whole line' post a "$cut,"
+    [[ $stderr == *'cut short'* ]] || fail "$stderr"
+    # Without its token it is whole.
+    case $cut in *,4096) continue ;; esac
+    refused 64 'cut short' post a "$cut"
+  done
+  refused 64 'cut short' post a "${whole%?}"
+}
+
+@test "a ticket of another version is status 76" {
+  make_file a 10
+  refused_with_hint 76 'same version' post a rdmaput2,10.0.0.1,7475,0x7f0000000000,0x12,4096
+  refused 76 version post a rdmaput10,what,ever
+}
+
+@test "a malformed ticket is refused with 64, and the field is named" {
+  make_file a 10
+  refused 64 ADDR post a rdmaput1,host,7475,0x7f00,0x12,4096
+  refused 64 PORT post a rdmaput1,10.0.0.1,0,0x7f00,0x12,4096
+  refused 64 PORT post a rdmaput1,10.0.0.1,65536,0x7f00,0x12,4096
+  refused 64 REMOTE_ADDR post a rdmaput1,10.0.0.1,7475,7f00,0x12,4096
+  refused 64 RKEY post a rdmaput1,10.0.0.1,7475,0x7f00,0x112345678,4096
+  refused 64 LENGTH post a rdmaput1,10.0.0.1,7475,0x7f00,0x12,0
+  refused 64 LENGTH post a rdmaput1,10.0.0.1,7475,0xffffffffffffff00,0x12,4096
+  refused 64 TOKEN post a rdmaput1,10.0.0.1,7475,0x7f00,0x12,4096,00112233445566778899aabbccddeefg
+  refused 64 fields post a rdmaput1,10.0.0.1,7475,0x7f00,0x12,4096,00112233445566778899aabbccddeeff,
+}
+
+@test "without a ticket, post wants --remote-addr and --rkey" {
+  make_file a 10
+  refused 64 --remote-addr post a host
+  refused 64 --remote-addr post --remote-addr 0x1000 a host
+  refused 64 --remote-addr post --rkey 1 a host
+  refused 64 ticket post --rkey 1 a rdmaput1,10.0.0.1,7475,0x7f00,0x12,4096
+  refused 64 --rkey post --remote-addr 1 --rkey 0x100000000 a host
+  refused 64 NAME post --remote-addr 1 --rkey 1 a host/name
+  refused 64 "'fast'" post --flags signaled,fast --remote-addr 1 --rkey 1 a host
+  refused 64 --context post --context x --remote-addr 1 --rkey 1 a host
+}
+
+# ---- serve --------------------------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "serve has one sink, and options go with theirs" {
+  refused 64 exclude serve --region 1M out
+  refused 64 exclude serve --discard out
+  refused 64 exclude serve --region 1M --discard
+  refused 64 "'two'" serve one two
+  refused 64 --region serve --dump d out
+  refused 64 --region serve --ticket t out
+  refused 64 --bind serve --region 1M --ticket t
+  refused 64 "'./-'" serve -
+  refused 64 empty serve ''
+}
+
+@test "serve refuses a region of nothing, or of an ambiguous size" {
+  refused 64 'at least one byte' serve --region 0
+  refused 64 ambiguous serve --region 1KB
+  refused 64 --region serve --region 1x
+}
+
+@test "--allow is an address, a network without bits past its mask, or any" {
+  local network
+  for network in 10.0.0.1/24 10.0.0.0/33 10.0.0 host '' 10.0.0.0/ fd00::1/64 fd00::/129 10.0.0.0/-1 ANY; do
+    refused 64 "'$network'" serve --allow "$network" out
+  done
+}
+
+# ---- no device ----------------------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "without a device every command ends with 69 and says what is missing and what mends it" {
+  if has_device; then skip "this system has an RDMA device"; fi
+  make_file a 10
+  refused_with_hint 69 '' devices
+  assert_regex "$stderr" 'no RDMA device|cannot use'
+  refused_with_hint 69 '' serve out
+  assert_regex "$stderr" 'no RDMA device|cannot use'
+  refused_with_hint 69 '' serve --region 1M --bind 10.0.0.1 --ticket t
+  refused_with_hint 69 '' write a 10.0.0.1
+  assert_regex "$stderr" 'no RDMA device|cannot use'
+  refused_with_hint 69 '' post a rdmaput1,10.0.0.1,7475,0x7f00,0x12,4096
+  assert_dir_holds . a
+}

@@ -1,0 +1,290 @@
+# common.bash - what the bats files share: servers and clients in the background, waits with
+# deadlines, files to send.
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # the tests use what is set here
+#
+# The environment (tests/README.md): RDMAPUT, RDMAPUT_BUILD; RDMAPUT_TEST_ADDR and
+# RDMAPUT_TEST_ADDR6, addresses that reach a device, found by `rdmaput devices` when not set;
+# RDMAPUT_TEST_FABRIC, rxe or siw; RDMAPUT_TEST_REQUIRE=1, a missing device is a failure.
+#
+# Every process a test starts in the background ends with the test, by process id. What it said is
+# shown when the test failed. A sanitizer's report (status 98) fails the test.
+
+bats_require_minimum_version 1.5.0
+bats_load_library bats-support
+bats_load_library bats-assert
+bats_load_library bats-file
+
+: "${RDMAPUT:?is to be the path of the program}"
+ulimit -c 0
+export LC_ALL=C
+
+WAIT_LIMIT=30 # seconds: how long the waits below wait unless told
+addr='' addr6='' fabric=''
+background_pids=()
+
+setup() { common_setup; }
+teardown() { common_teardown; }
+
+# For files with a setup or teardown of their own. The test runs in its own directory.
+common_setup() {
+  cd "$BATS_TEST_TMPDIR" || return
+  # What naps read from: a pipe that nobody writes to.
+  exec {nap_fd}<> <(:)
+}
+
+common_teardown() {
+  local pid status=0
+  for pid in "${background_pids[@]}"; do
+    end_process "$pid" || status=1
+  done
+  if [ "${BATS_TEST_COMPLETED-}" != 1 ] || [ $status -ne 0 ]; then
+    show_files "$BATS_TEST_TMPDIR"/.bg-*.out "$BATS_TEST_TMPDIR"/.bg-*.err
+  fi
+  return $status
+}
+
+# PID - ends a process of start_process: TERM, then KILL; 1 when a sanitizer had reported
+end_process() {
+  local status=0
+  kill -CONT "$1" 2> /dev/null || true
+  kill -TERM "$1" 2> /dev/null || true
+  WAIT_LIMIT=3 wait_until is_gone "$1" || kill -KILL "$1" 2> /dev/null || true
+  wait "$1" 2> /dev/null || status=$?
+  if [ $status -eq 98 ]; then
+    echo "process $1 ended with a sanitizer's report"
+    return 1
+  fi
+}
+
+# FILE... - their names and contents, where they are not empty
+show_files() {
+  local file
+  for file; do
+    [ -s "$file" ] || continue
+    echo "---- ${file##*/}"
+    head -c 4000 "$file"
+  done
+}
+
+# ---- devices --------------------------------------------------------------------------------
+
+# Sets addr, addr6 (may stay empty) and fabric; skips, or fails when a device is required.
+need_device() {
+  addr=${RDMAPUT_TEST_ADDR-} addr6=${RDMAPUT_TEST_ADDR6-} fabric=${RDMAPUT_TEST_FABRIC-}
+  if [ -z "$addr" ]; then find_device; fi
+  if [ -z "$addr" ]; then
+    if [ "${RDMAPUT_TEST_REQUIRE-}" = 1 ]; then fail "no RDMA device, and RDMAPUT_TEST_REQUIRE is set"; fi
+    skip "no RDMA device"
+  fi
+}
+
+# The first device with an IPv4 address, of $fabric when that is set.
+find_device() {
+  local key value found='' wanted=$fabric
+  while read -r key value; do
+    case $key in
+      kind) if [ "$value" = iWARP ]; then found=siw; else found=rxe; fi ;;
+      address)
+        if [ "$found" != "${wanted:-$found}" ]; then continue; fi
+        case $value in
+          fe80:*) ;;
+          *:*) if [ "$found" = "$fabric" ]; then addr6=${addr6:-$value}; fi ;;
+          *) if [ -z "$addr" ]; then addr=$value fabric=$found; fi ;;
+        esac ;;
+    esac
+  done < <("$RDMAPUT" devices 2> /dev/null)
+}
+
+need_ipv6() {
+  need_device
+  [ -n "$addr6" ] || skip "no IPv6 address reaches the RDMA device"
+}
+
+# NAME - prints a limit of the device behind $addr, such as max_sge
+device_limit() {
+  "$RDMAPUT" devices | awk -v limit="$1" -v addr="$addr" '
+    /^[^ ]/ { mine = 0 }
+    $1 == "address" && $2 == addr { mine = 1 }
+    mine && $1 == limit { print $2; exit }'
+}
+
+# ---- waiting --------------------------------------------------------------------------------
+
+# SECONDS - without a fork
+nap() { read -rt "$1" -u "$nap_fd" || true; }
+
+# Sets now_ms.
+read_clock() {
+  local us=${EPOCHREALTIME/[.,]/}
+  now_ms=$((us / 1000))
+}
+
+# COMMAND... - repeats it until it succeeds; 1 after WAIT_LIMIT seconds
+wait_until() {
+  local end
+  read_clock
+  end=$((now_ms + WAIT_LIMIT * 1000))
+  until "$@"; do
+    read_clock
+    [ "$now_ms" -lt $end ] || return 1
+    nap 0.02
+  done
+}
+
+# COMMAND... - as wait_until, and the test fails at the limit
+wait_for() { wait_until "$@" || fail "waited $WAIT_LIMIT s for: $*"; }
+
+# FILE TEXT - waits until a line of FILE holds TEXT
+wait_for_text() { wait_for has_text "$@"; }
+has_text() {
+  local text=''
+  [ -e "$1" ] || return 1
+  IFS= read -rd '' text < "$1" || true
+  [[ $text == *"$2"* ]]
+}
+
+is_gone() { ! kill -0 "$1" 2> /dev/null; }
+exists() { [ -e "$1" ]; }
+is_absent() { [ ! -e "$1" ]; }
+
+# MS COMMAND... - fails when COMMAND, which may be `run ...`, takes longer; sets elapsed_ms
+within() {
+  local within_start within_status=0
+  read_clock
+  within_start=$now_ms
+  "${@:2}" || within_status=$?
+  read_clock
+  elapsed_ms=$((now_ms - within_start))
+  [ $elapsed_ms -le "$1" ] || fail "took $elapsed_ms ms, and $1 were allowed: ${*:2}"
+  return $within_status
+}
+
+# ---- processes ------------------------------------------------------------------------------
+
+# ARG... - the program, killed after 60 seconds (status 124); for `run rdmaput ARG...` too. (timeout(1)
+# would do, but in a guest each exec takes its time.)
+rdmaput() {
+  local pid status=0
+  exec_quietly "$RDMAPUT" "$@" <&0 &
+  pid=$!
+  if ! WAIT_LIMIT=60 wait_until is_gone "$pid"; then
+    echo "killed after 60 s: rdmaput $*" >&2
+    kill -KILL "$pid"
+    return 124
+  fi
+  wait "$pid" || status=$?
+  return $status
+}
+
+# NAME COMMAND... - runs it in the background, with standard input from ${input:-/dev/null}; its
+# output goes to .bg-NAME.out and .bg-NAME.err, whose paths are in process_out and process_err. Sets
+# process_pid. To be called without `run`.
+start_process() {
+  process_out=$BATS_TEST_TMPDIR/.bg-$1.out process_err=$BATS_TEST_TMPDIR/.bg-$1.err
+  # With job control, as otherwise a background process ignores SIGINT.
+  set -m
+  exec_quietly "${@:2}" < "${input:-/dev/null}" > "$process_out" 2> "$process_err" &
+  process_pid=$!
+  set +m
+  background_pids+=("$process_pid")
+}
+# In the child: without the files of bats, which would wait for it, nap's pipe, and start_slow_client's.
+exec_quietly() {
+  exec 3>&- 4>&- 7>&- {nap_fd}>&-
+  exec "$@"
+}
+
+# PID [SECONDS] - waits for its end; sets process_status (128 + N when signal N ended it)
+wait_process() {
+  WAIT_LIMIT=${2:-$WAIT_LIMIT} wait_until is_gone "$1" || fail "process $1 did not end within ${2:-$WAIT_LIMIT} s"
+  process_status=0
+  wait "$1" || process_status=$?
+  [ $process_status -ne 98 ] || fail "process $1 ended with a sanitizer's report"
+}
+
+# [ARG...] - `rdmaput serve --port 0 --bind $addr ARG...` in the background, once it is ready. Sets
+# dest (its first ADDR:PORT), port, server_pid, server_out, server_err, ready_file. With
+# server_bind='' it listens on all addresses, else on $server_bind. Several may run.
+start_server() {
+  local number=${#background_pids[@]}
+  local bind=${server_bind-$addr}
+  launch_server "server$number" ${bind:+--bind "$bind"} "$@"
+  await_server
+}
+
+# NAME [ARG...] - as start_server, without --bind, and without waiting: await_server does.
+launch_server() {
+  ready_file=$BATS_TEST_TMPDIR/.bg-$1.ready
+  start_process "$1" "${server_wrapper[@]}" "$RDMAPUT" serve --port 0 --ready-file "$ready_file" "${@:2}"
+  server_pid=$process_pid server_out=$process_out server_err=$process_err
+}
+# A command that runs the server, such as (setpriv --reuid=65534).
+server_wrapper=()
+
+await_server() {
+  wait_until is_ready_or_gone || fail "the server was not ready within $WAIT_LIMIT s"
+  [ -e "$ready_file" ] || fail "the server ended at once: $(< "$server_err")"
+  read -r dest < "$ready_file"
+  port=${dest##*:}
+}
+is_ready_or_gone() { [ -e "$ready_file" ] || is_gone "$server_pid"; }
+
+# [SECONDS] - waits for the end of the last server; sets server_status
+wait_server() {
+  wait_process "$server_pid" "$@"
+  server_status=$process_status
+}
+
+# [SIGNAL] - ends the last server, which is idle: status 0
+stop_server() {
+  kill -"${1:-TERM}" "$server_pid"
+  wait_server 10
+  assert_equal "$server_status" 0
+}
+
+# ARG... - `rdmaput write --trace -t $dest ARG... FIFO` in the background, in client_pid, with its
+# messages in client_err, once the server serves it. It goes on until `end_slow_client`; what is
+# written to descriptor 7 until then is sent after "begin" and a line end.
+start_slow_client() {
+  local fifo=$BATS_TEST_TMPDIR/.bg-fifo${#background_pids[@]}
+  mkfifo "$fifo"
+  start_process "client${#background_pids[@]}" "$RDMAPUT" write --trace -t "$dest" "$@" "$fifo"
+  client_pid=$process_pid client_err=$process_err
+  exec 7> "$fifo"
+  echo begin >&7
+  wait_for_text "$client_err" 'received GRANT'
+}
+
+# Lets it come to its end; sets client_status.
+end_slow_client() {
+  exec 7>&-
+  wait_process "$client_pid"
+  client_status=$process_status
+}
+
+# ---- files ----------------------------------------------------------------------------------
+
+# NAME BYTES - a file of random bytes
+make_file() { head -c "$2" /dev/urandom > "$1"; }
+
+assert_same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
+
+# DIR [NAME...] - it holds these files and no others; hidden ones count
+assert_dir_holds() {
+  local found shopts
+  shopts=$(shopt -p dotglob nullglob || true)
+  shopt -s dotglob nullglob
+  found=("$1"/*)
+  eval "$shopts"
+  assert_equal "${found[*]#"$1"/}" "${*:2}"
+}
+
+# STATUS [TEXT...] - after `run`: the status, and each TEXT is part of what was printed
+assert_run() {
+  local text
+  assert_equal "$status" "$1"
+  for text in "${@:2}"; do
+    assert_output --partial "$text"
+  done
+}
