@@ -82,8 +82,8 @@ enum plan_result plan_add(struct plan *plan, const struct plan_piece *piece);
  * what it will run into: only pieces without a place of their own may be added after it, else
  * PLAN_UNORDERED; they follow it in the order in which they were added, and may be of unknown
  * length too. Those added before it are sorted and must end where it starts or before; one that
- * reaches across its start is a PLAN_OVERLAP, one that starts behind it PLAN_UNORDERED. Empty pieces
- * are in nobody's way. PLAN_AS_GIVEN refuses none of this.
+ * reaches across its start is a PLAN_OVERLAP, one that starts behind it PLAN_UNORDERED. Empty
+ * pieces are in nobody's way. PLAN_AS_GIVEN refuses none of this.
  *
  * On failure *a <= *b are the pieces it concerns, as counted by plan_add from 0: the two that are
  * in each other's way, or for PLAN_OVERFLOW twice the same one.

@@ -1,5 +1,5 @@
 /*
- * test-wire.c - every message and every private data: round trips, bytes, limits, and what is refused.
+ * test-wire.c - every message and all private data: round trips, bytes, limits, and refusals.
  */
 #include "config.h"
 
@@ -584,6 +584,18 @@ static void extents_never_go_back(void **state)
     assert_extents(false, EXTENTS({0, 10}, {30, 10}, {15, 1}));
 }
 
+static void a_chunk_without_extents_is_refused(void **state)
+{
+    struct wire_message message;
+    uint8_t buf[WIRE_MESSAGE_BYTES];
+
+    (void)state;
+    make_chunk(&message);
+    message.chunk.extent_count = 0;
+    assert_int_equal(wire_encode(&message, buf), 8);
+    assert_refused(buf, 8);
+}
+
 static void empty_extents_are_refused_wherever_they_are(void **state)
 {
     (void)state;
@@ -700,7 +712,7 @@ static void mangled_messages_are_refused_or_kept_whole(void **state)
  * Texts that are cut
  */
 
-/* A text of limit bytes, the last of which begin a character of width bytes: cut of them are missing. */
+/* A text of limit bytes that ends in a character of width bytes, but for the last cut of them. */
 static void fill_cut_text(char *text, size_t limit, size_t width, size_t cut)
 {
     static const char *const characters[] = {"", "x", "\xc3\xa9", "\xe2\x82\xac",
@@ -1151,6 +1163,7 @@ int main(void)
         cmocka_unit_test(texts_over_the_limit_are_refused),
         cmocka_unit_test(texts_may_not_contain_nul),
         cmocka_unit_test(extents_never_go_back),
+        cmocka_unit_test(a_chunk_without_extents_is_refused),
         cmocka_unit_test(empty_extents_are_refused_wherever_they_are),
         cmocka_unit_test(extents_are_no_larger_than_a_slot),
         cmocka_unit_test(extents_end_within_the_largest_object),
