@@ -186,13 +186,16 @@ int client_greet(struct endpoint *endpoint, const struct client_greeting *greeti
     unsigned len = 0;
     if (greeting) {
         hello.role = greeting->role;
+        hello.probe_addr = greeting->probe_addr;
+        hello.probe_rkey = greeting->probe_rkey;
         if (greeting->token)
             memcpy(hello.token, greeting->token, WIRE_TOKEN_BYTES);
         len = (unsigned)wire_encode_hello(&hello, data);
     }
     if (endpoint_connect(endpoint, greeting ? data : NULL, len, deadline, answer, err) < 0)
         return answer->refused ? understand_refusal(endpoint, answer, err) : -1;
-    return greeting ? understand_welcome(endpoint, answer, err) : 0;
+    bool writes = greeting && greeting->role == WIRE_ROLE_WRITE;
+    return writes ? understand_welcome(endpoint, answer, err) : 0;
 }
 
 /* Asks for a connection as somebody who wants nothing. */
@@ -203,8 +206,9 @@ static bool knock(struct endpoint *probe, int64_t deadline, struct error *err)
     struct endpoint_answer answer;
     if (endpoint_create_queues(probe, &least, NULL, err) < 0)
         return false;
+    /* A reset by a listener that is just dying looks like a refusal, but says nothing. */
     if (client_greet(probe, &nothing, deadline, &answer, err) == 0 || probe->answered)
-        return true;
+        return !(answer.refused && answer.len == 0);
     return err->class == ERROR_TEMPORARY && err->stage == STAGE_CONNECT && clock_now() >= deadline;
 }
 

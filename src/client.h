@@ -37,10 +37,12 @@ int client_connect(const struct client_target *target, client_attempt attempt, v
 struct client_greeting {
     uint8_t role;
     const uint8_t *token;
+    uint64_t probe_addr; /* wire.h; 0: none */
+    uint32_t probe_rkey;
 };
 
 /* endpoint_connect with a HELLO, or with no private data at all (NULL), and the WELCOME or REFUSAL
- * understood. Without a HELLO no WELCOME is due. */
+ * understood. Only a writer needs a WELCOME: exposed memory may be any listener's. */
 int client_greet(struct endpoint *endpoint, const struct client_greeting *greeting,
                  int64_t deadline, struct endpoint_answer *answer, struct error *err);
 

@@ -210,6 +210,8 @@ int cmd_post(int argc, char **argv, struct error *err)
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     options_common_apply(&arguments.common);
+    /* Each completion shows as it comes, in a pipe too. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     int rc = -1;
     if (find_region(&arguments, &region, err) == 0 &&
         options_parse_segments(&arguments.segments, arguments.positional.items,

@@ -90,6 +90,13 @@ int memory_register_region(struct memory *memory, struct ibv_pd *pd, const char 
     return memory->mr ? 0 : registration_error(memory, what, errno, err);
 }
 
+int memory_register_read(struct memory *memory, struct ibv_pd *pd, const char *what,
+                         struct error *err)
+{
+    memory->mr = ibv_reg_mr(pd, memory->addr, memory->bytes, IBV_ACCESS_REMOTE_READ);
+    return memory->mr ? 0 : registration_error(memory, what, errno, err);
+}
+
 /* The next smaller shape to try. false: there is none. */
 static bool shrink(unsigned *count, size_t *size)
 {

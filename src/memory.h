@@ -44,6 +44,10 @@ int memory_register_buffers(struct memory *memory, struct rdma_cm_id *id, bool r
 int memory_register_region(struct memory *memory, struct ibv_pd *pd, const char *what,
                            struct error *err);
 
+/* Registers it so that the peer may read it, and no more. */
+int memory_register_read(struct memory *memory, struct ibv_pd *pd, const char *what,
+                         struct error *err);
+
 /* Deregisters and unmaps. Fine for one that was never mapped, when zeroed. */
 void memory_free(struct memory *memory);
 

@@ -36,6 +36,7 @@ struct poster {
     struct endpoint endpoint;
     struct writer writer;
     struct memory memory;
+    struct memory probe; /* a byte that the server may read, to see that this host is there */
     unsigned buffer_count;
     size_t buffer_size;
     struct loader loader;
@@ -44,16 +45,34 @@ struct poster {
     bool at_worker[BUFFER_COUNT];
     struct worker *worker;
     bool loaded_all;
+    bool refused; /* by the far adapter: what completed may not have arrived */
     uint64_t posted, retired; /* work requests */
+    bool read_done;           /* the read that confirms has completed */
     int64_t moved_at;         /* when the last completion came */
 };
+
+/* Without a byte to spare the server looks after itself. */
+static bool offer_probe(struct poster *poster, struct endpoint *endpoint)
+{
+    struct error ignored = {.class = ERROR_NONE};
+    if (memory_map(&poster->probe, 1, &ignored) == 0 &&
+        memory_register_read(&poster->probe, endpoint->pd, "the probe", &ignored) == 0)
+        return true;
+    memory_free(&poster->probe);
+    return false;
+}
 
 static int greet(struct poster *poster, struct endpoint *endpoint, int64_t deadline,
                  struct error *err)
 {
-    const struct client_greeting greeting = {.role = WIRE_ROLE_POST, .token = poster->job->token};
+    struct client_greeting greeting = {.role = WIRE_ROLE_POST, .token = poster->job->token};
     struct endpoint_answer answer;
-    return client_greet(endpoint, poster->job->token ? &greeting : NULL, deadline, &answer, err);
+    bool with_ticket = poster->job->length > 0;
+    if (with_ticket && offer_probe(poster, endpoint)) {
+        greeting.probe_addr = (uint64_t)(uintptr_t)poster->probe.addr;
+        greeting.probe_rkey = poster->probe.mr->rkey;
+    }
+    return client_greet(endpoint, with_ticket ? &greeting : NULL, deadline, &answer, err);
 }
 
 /* One attempt to connect (client_attempt). */
@@ -68,9 +87,12 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
         writer_init(&poster->writer, endpoint->id, endpoint->peer, endpoint->send_depth,
                     endpoint->max_sge, err) < 0)
         return -1;
+    poster->writer.nothing_needs_entry = endpoint_is_iwarp(endpoint);
     if (greet(poster, endpoint, deadline, err) == 0)
         return 0;
     writer_close(&poster->writer);
+    endpoint_destroy_queue_pair(endpoint);
+    memory_free(&poster->probe);
     return -1;
 }
 
@@ -148,6 +170,7 @@ static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *
     if (!endpoint_await_end(endpoint, SETTLE_NS) && wc)
         return completion_error(wc, endpoint->peer, "an RDMA write", err);
     if ((iwarp || refused) && client_still_listens(endpoint, PROBE_NS)) {
+        poster->refused = true;
         error_set(err, ERROR_UNAVAILABLE, STAGE_COMPLETION, endpoint->peer,
                   "the far adapter refused access to the memory and ended the connection");
         return error_hint(err, "check the remote address and rkey: outside the region, of another "
@@ -182,7 +205,9 @@ static void note(struct poster *poster, const struct ibv_wc *wc, struct ibv_wc *
     if (!writer_retire(&poster->writer, wc->wr_id, succeeded, &request))
         return;
     poster->moved_at = clock_now();
-    if (request.is_write) {
+    if (wc->wr_id - poster->job->context == poster->posted) {
+        poster->read_done = succeeded;
+    } else if (request.is_write) {
         poster->job->completed(request.wr_id, request.bytes, ibv_wc_status_str(wc->status));
         poster->retired = request.wr_id - poster->job->context + 1;
     }
@@ -360,6 +385,19 @@ static int transfer(struct poster *poster, struct error *err)
     }
 }
 
+/* siw may leave what arrives first on a connection lying until more comes. This is more: no bytes, and
+ * no completion, since those of reads and writes may come out of order. */
+static int write_nothing(struct poster *poster, struct error *err)
+{
+    struct ibv_sge nothing = {.length = 0};
+    uint64_t wr_id = poster->job->context + poster->posted + 1;
+    if (writer_write(&poster->writer, wr_id, &nothing, 1, 0, 0, 0, err) < 0)
+        return post_failed(poster, err);
+    poster->writer.work_requests--;
+    poster->writer.gather_entries--;
+    return 0;
+}
+
 /* Asks the far adapter whether it has carried out all the writes, or lets a refusal show. */
 static int confirm(struct poster *poster, struct error *err)
 {
@@ -368,12 +406,20 @@ static int confirm(struct poster *poster, struct error *err)
             return broken(poster, NULL, err);
         return 0;
     }
+    bool nudge = endpoint_is_iwarp(&poster->endpoint);
+    int64_t nudge_at = clock_after(SETTLE_NS);
     poster->moved_at = clock_now();
     if (writer_read_nothing(&poster->writer, poster->job->context + poster->posted, err) < 0)
         return post_failed(poster, err);
-    while (poster->writer.used > 0)
+    while (!poster->read_done) {
         if (wait_for_more(poster, true, err) < 0)
             return -1;
+        if (nudge && !poster->read_done && clock_now() >= nudge_at) {
+            nudge = false;
+            if (write_nothing(poster, err) < 0)
+                return -1;
+        }
+    }
     poster->result->confirmed = true;
     return 0;
 }
@@ -387,7 +433,7 @@ static int run(struct poster *poster, struct error *err)
                  ? 0
                  : -1;
     poster->result->duration_ns = (uint64_t)(clock_now() - start);
-    poster->result->acknowledged = poster->writer.bytes_retired;
+    poster->result->acknowledged = poster->refused ? 0 : poster->writer.bytes_retired;
     poster->result->work_requests = poster->writer.work_requests;
     poster->result->gather_entries = poster->writer.gather_entries;
     return rc;
@@ -402,6 +448,7 @@ static void clean_up(struct poster *poster)
     loader_close(&poster->loader);
     endpoint_destroy_queue_pair(&poster->endpoint);
     memory_free(&poster->memory);
+    memory_free(&poster->probe);
     writer_close(&poster->writer);
     endpoint_close(&poster->endpoint);
 }

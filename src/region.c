@@ -13,6 +13,7 @@
 #include "fdio.h"
 #include "log.h"
 #include "units.h"
+#include "wire.h"
 #include "writer.h"
 
 struct region *region_new(uint64_t size, const char *dump, struct error *err)
@@ -35,6 +36,7 @@ void region_free(struct region *region)
     if (!region)
         return;
     memory_free(&region->memory);
+    memory_free(&region->probe);
     if (region->pd)
         ibv_dealloc_pd(region->pd);
     free(region->dump);
@@ -51,6 +53,9 @@ int region_publish(struct region *region, struct rdma_cm_id *listener, struct er
     if (flags < 0 || fcntl(listener->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return error_set_errno(err, ERROR_BUG, STAGE_REGISTER, NULL, errno,
                                "cannot make the device's events non-blocking");
+    if (memory_map(&region->probe, 1, err) < 0 ||
+        memory_register_region(&region->probe, region->pd, "a probe", err) < 0)
+        return -1;
     return memory_register_region(&region->memory, region->pd, "remote write, the whole region",
                                   err);
 }
@@ -84,6 +89,9 @@ struct watch {
     struct endpoint *endpoint;
     struct writer writer;
     bool violated; /* the adapter refused an access of this client */
+    const struct region *region;
+    const struct wire_hello *hello;
+    bool unanswered; /* a probe failed: the host is gone */
     bool probing;
     int64_t probed_at;
     uint64_t probes;
@@ -136,10 +144,29 @@ static int reap_probe(struct watch *watch, struct error *err)
     while (completion_poll(&watch->endpoint->queue, &wc, err) > 0) {
         writer_retire(&watch->writer, wc.wr_id, wc.status == IBV_WC_SUCCESS, &request);
         watch->probing = false;
+        watch->unanswered |= wc.status == IBV_WC_RETRY_EXC_ERR;
         if (wc.status != IBV_WC_SUCCESS && !endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5))
             return completion_error(&wc, watch->endpoint->peer, "asking the client's adapter", err);
     }
     return error_is_set(err) ? -1 : 0;
+}
+
+static int send_probe(struct watch *watch, struct error *err)
+{
+    const struct memory *probe = &watch->region->probe;
+    struct ibv_sge byte = {
+        .addr = (uint64_t)(uintptr_t)probe->addr, .length = 1, .lkey = probe->mr->lkey};
+    if (watch->hello->probe_addr == 0)
+        return writer_read_nothing(&watch->writer, watch->probes++, err);
+    return writer_read(&watch->writer, watch->probes++, &byte, watch->hello->probe_addr,
+                       watch->hello->probe_rkey, err);
+}
+
+/* A probe could not be posted because the connection has ended, which is looked at next. */
+static int64_t ended_meanwhile(struct error *err)
+{
+    error_clear(err);
+    return clock_now();
 }
 
 /* Probes when it is due. The moment of the next thing to do, or -1 with *err. */
@@ -155,8 +182,8 @@ static int64_t keep_watch(struct watch *watch, bool can_probe, struct error *err
         return watch->probed_at + timeout + 1;
     if (now - watch->probed_at < timeout / 4)
         return watch->probed_at + timeout / 4;
-    if (writer_read_nothing(&watch->writer, watch->probes++, err) < 0)
-        return -1;
+    if (send_probe(watch, err) < 0)
+        return endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5) ? ended_meanwhile(err) : -1;
     watch->probing = true;
     watch->probed_at = now;
     return now + timeout + 1;
@@ -170,6 +197,8 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
     for (;;) {
         if (endpoint_check(endpoint, &ended) < 0) {
             take_device_events(watch);
+            if (watch->unanswered)
+                return host_gone(watch, err);
             if (watch->violated || is_in_error(endpoint))
                 return violation(watch, err);
             if (ended.class == ERROR_TEMPORARY)
@@ -197,19 +226,25 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
     }
 }
 
-int region_serve(struct region *region, struct endpoint *endpoint, const void *welcome,
-                 unsigned welcome_len, struct error *err)
+int region_serve(struct region *region, struct endpoint *endpoint, const struct wire_hello *hello,
+                 struct error *err)
 {
     static const struct endpoint_wants wants = {.send_depth = 2, .max_sge = 1};
-    struct watch watch = {.endpoint = endpoint};
+    static const struct wire_welcome welcome = {.version = WIRE_VERSION};
+    uint8_t data[WIRE_WELCOME_BYTES];
+    unsigned len = (unsigned)wire_encode_welcome(&welcome, data);
+    struct watch watch = {.endpoint = endpoint, .region = region, .hello = hello};
     if (endpoint_create_queues(endpoint, &wants, region->pd, err) < 0 ||
         writer_init(&watch.writer, endpoint->id, endpoint->peer, endpoint->send_depth,
                     endpoint->max_sge, err) < 0)
         return -1;
-    int rc = endpoint_accept(endpoint, welcome, welcome_len, clock_after(endpoint->timeout), err);
+    bool greeted = hello->role == WIRE_ROLE_POST;
+    int rc = endpoint_accept(endpoint, greeted ? data : NULL, greeted ? len : 0,
+                             clock_after(endpoint->timeout), err);
     if (rc == 0) {
         watch.probed_at = clock_now();
-        rc = watch_client(&watch, endpoint->initiator_depth > 0, err);
+        bool can_probe = hello->probe_addr != 0 || !endpoint_is_iwarp(endpoint);
+        rc = watch_client(&watch, can_probe && endpoint->initiator_depth > 0, err);
     }
     endpoint_disconnect(endpoint, CLOCK_NS_PER_S);
     writer_close(&watch.writer);

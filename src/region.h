@@ -16,10 +16,12 @@
 #include "error.h"
 #include "memory.h"
 #include "ticket.h"
+#include "wire.h"
 
 struct region {
     struct memory memory;
     struct ibv_pd *pd; /* NULL without a ticket */
+    struct memory probe; /* where a byte of a client's is read to */
     char *dump;        /* the file to write it out to; NULL: none */
 };
 
@@ -39,10 +41,12 @@ int region_dump(const struct region *region, struct error *err);
 
 /*
  * Serves one client of one-sided writes: makes its queue pair in the region's domain, accepts, and
- * watches until the client disconnects. Nothing is sent or received; a zero-byte RDMA read now and then
- * tells a client whose host is gone, which is ERROR_TEMPORARY. welcome: private data, or NULL.
+ * watches until the client disconnects. Nothing is sent or received; an RDMA read now and then tells a
+ * client whose host is gone, which is ERROR_TEMPORARY. It reads the byte that the client's hello offers, or
+ * nothing; from an iWARP client that offers none it does not read, since siw breaks the connection over a
+ * read of nothing that comes while it sends.
  */
-int region_serve(struct region *region, struct endpoint *endpoint, const void *welcome,
-                 unsigned welcome_len, struct error *err);
+int region_serve(struct region *region, struct endpoint *endpoint, const struct wire_hello *hello,
+                 struct error *err);
 
 #endif

@@ -39,6 +39,7 @@ struct serving {
     pthread_t thread;
     struct endpoint endpoint;
     bool one_sided; /* a `post` into the region */
+    struct wire_hello hello;
     bool admitted;
     struct error error;
     atomic_bool done;
@@ -49,6 +50,7 @@ struct request {
     struct rdma_cm_id *id;
     struct rdma_conn_param conn;
     bool one_sided;
+    struct wire_hello hello; /* zeros without one */
     int64_t until;
 };
 
@@ -99,7 +101,7 @@ static int serve_one_sided(struct serving *serving)
     struct region *region = serving->server->job->region;
     bool iwarp = endpoint_is_iwarp(&serving->endpoint);
     serving->admitted = true;
-    if (region_serve(region, &serving->endpoint, NULL, 0, &serving->error) < 0)
+    if (region_serve(region, &serving->endpoint, &serving->hello, &serving->error) < 0)
         return -1;
     log_verbose("%s: the one-sided session ended", serving->endpoint.peer);
     int rc = region_dump(region, &serving->error);
@@ -180,27 +182,27 @@ static int busy(struct error *err)
     return error_hint(err, "try again when it has ended");
 }
 
-/* Whether a client that says this may begin a session; *one_sided: which kind. */
-static int admit(const struct server *server, const struct sockaddr *peer,
-                 const struct rdma_conn_param *conn, bool *one_sided, struct error *err)
+/* Whether a client that says this may begin a session; notes what it said and which kind it is to be. */
+static int admit(const struct server *server, const struct sockaddr *peer, struct request *request,
+                 struct error *err)
 {
-    struct wire_hello hello;
+    struct wire_hello *hello = &request->hello;
     const struct server_job *job = server->job;
     if (admission_check(&job->admission, peer, err) < 0)
         return -1;
     enum wire_result result =
-        wire_decode_hello(conn->private_data, conn->private_data_len, &hello);
+        wire_decode_hello(request->conn.private_data, request->conn.private_data_len, hello);
     if (result == WIRE_OTHER_VERSION)
         return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, NULL,
-                         "protocol version %u here, %u there", WIRE_VERSION, hello.version);
+                         "protocol version %u here, %u there", WIRE_VERSION, hello->version);
     if (result == WIRE_BROKEN)
         return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, NULL, "malformed greeting");
-    *one_sided = result == WIRE_FOREIGN || hello.role == WIRE_ROLE_POST;
-    if (*one_sided && !job->ticket) {
+    request->one_sided = result == WIRE_FOREIGN || hello->role == WIRE_ROLE_POST;
+    if (request->one_sided && !job->ticket) {
         error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "no memory is exposed here");
         return error_hint(err, "serve with --region SIZE --ticket FILE");
     }
-    if (!*one_sided && hello.role != WIRE_ROLE_WRITE)
+    if (!request->one_sided && hello->role != WIRE_ROLE_WRITE)
         return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL,
                          "this server answers no such request");
     return 0;
@@ -218,9 +220,9 @@ static void note_refusal(const struct sockaddr *peer, const struct error *reason
     log_note("%s: refused: %s", address_format(peer, text), reason->text);
 }
 
-static void begin_session(struct server *server, struct rdma_cm_id *id,
-                          const struct rdma_conn_param *conn, bool one_sided)
+static void begin_session(struct server *server, const struct request *request)
 {
+    struct rdma_cm_id *id = request->id;
     struct error failed = {.class = ERROR_NONE};
     struct serving *serving = calloc(1, sizeof *serving);
     if (!serving) {
@@ -230,8 +232,9 @@ static void begin_session(struct server *server, struct rdma_cm_id *id,
         return;
     }
     serving->server = server;
-    serving->one_sided = one_sided;
-    if (endpoint_adopt(&serving->endpoint, id, conn, server->job->timeout, server->abort_fd,
+    serving->one_sided = request->one_sided;
+    serving->hello = request->hello;
+    if (endpoint_adopt(&serving->endpoint, id, &request->conn, server->job->timeout, server->abort_fd,
                        &failed) == 0) {
         int rc = start_session(serving);
         if (rc == 0) {
@@ -266,7 +269,7 @@ static void turn_away_busy(struct rdma_cm_id *id)
 static void begin_or_wait(struct server *server, const struct request *request)
 {
     if (!is_busy(server))
-        begin_session(server, request->id, &request->conn, request->one_sided);
+        begin_session(server, request);
     else if (server->waiting_count < MOST_WAITING)
         server->waiting[server->waiting_count++] = *request;
     else
@@ -280,7 +283,7 @@ static void take_waiting(struct server *server)
     for (unsigned i = 0; i < server->waiting_count; i++) {
         const struct request *request = &server->waiting[i];
         if (!server->draining && !server->finished && !is_busy(server))
-            begin_session(server, request->id, &request->conn, request->one_sided);
+            begin_session(server, request);
         else if (server->draining || server->finished || clock_now() >= request->until)
             turn_away_busy(request->id);
         else
@@ -294,8 +297,7 @@ static void take_request(struct server *server, struct rdma_cm_event *event)
     struct request request = {
         .id = event->id, .conn = event->param.conn, .until = clock_after(WAITING_NS)};
     struct error reason = {.class = ERROR_NONE};
-    int admitted = admit(server, rdma_get_peer_addr(event->id), &request.conn, &request.one_sided,
-                         &reason);
+    int admitted = admit(server, rdma_get_peer_addr(event->id), &request, &reason);
     request.conn.private_data = NULL;
     rdma_ack_cm_event(event);
     if (admitted < 0)

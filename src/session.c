@@ -17,6 +17,8 @@
 #define BLAME_NS (200 * CLOCK_NS_PER_MS)
 /* RDMA writes under way: more only wait for room. */
 #define MOST_WRITES 256
+#define FIRST_PING_NS (200 * CLOCK_NS_PER_MS)
+#define PING_NS (2 * CLOCK_NS_PER_S)
 #define GIVE_UP_NS (1 * CLOCK_NS_PER_S)
 
 struct endpoint_wants session_wants(unsigned slots, unsigned works)
@@ -113,7 +115,7 @@ static int take_message(struct session *session, struct wire_message *message, s
     session->received_head = (session->received_head + 1) % MESSAGES_MAX;
     session->received_count--;
     session->heard_at = clock_now();
-    session->talking = true;
+    session->talking = session->heard = true;
     if (messages_received(&session->messages, receive->wr_id, receive->len,
                           session->endpoint->peer, message, err) < 0)
         return -1;
@@ -282,11 +284,19 @@ static int answer(struct session *session, const struct wire_message *message, s
     }
 }
 
+/* How long to hear nothing before asking. */
+static int64_t ping_after(const struct session *session)
+{
+    int64_t most = session->heard ? PING_NS : FIRST_PING_NS;
+    int64_t quarter = (int64_t)session->timeout / 4;
+    return quarter < most ? quarter : most;
+}
+
 /* Sends PING when it is due. The moment of the next thing to do, or -1 with *err. */
 static int64_t keep_alive(struct session *session, struct error *err)
 {
     static const struct wire_message ping = {.type = WIRE_PING};
-    int64_t due = session->heard_at + (int64_t)session->timeout / 4;
+    int64_t due = session->heard_at + ping_after(session);
     if (session->ping_out || !session->talking)
         return silence_ends(session) + 1;
     if (clock_now() < due)

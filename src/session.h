@@ -3,8 +3,9 @@
  * and the way a session fails.
  *
  * A peer is alive while messages of the protocol come from it: transport keepalives do not see a
- * frozen process. A side that has heard nothing for a quarter of the timeout sends PING, and gives up when
- * the timeout has passed in silence.
+ * frozen process. A side that has heard nothing for a while sends PING, and gives up when the timeout has
+ * passed in silence. The first PING comes soon: siw may leave the first message of a connection lying until
+ * the next one comes, when it arrives just as the server's side of the connection is made.
  */
 #ifndef RDMAPUT_SESSION_H
 #define RDMAPUT_SESSION_H
@@ -33,6 +34,7 @@ struct session {
     uint64_t timeout;  /* ns */
     int64_t heard_at;  /* clock.h: when the last message came */
     bool talking;      /* a message went either way: before, only the client may speak (iWARP) */
+    bool heard;        /* something came from the peer */
     bool ping_out;     /* a PING of ours is unanswered */
     bool peer_gave_up; /* an ERROR came: nothing is to be sent any more */
     bool failed;       /* a completion failed: failure is the first that was not a flush */

@@ -133,6 +133,8 @@ size_t wire_encode_hello(const struct wire_hello *hello, uint8_t buf[WIRE_HELLO_
 
     put(&writer, 4, hello->flags);
     put_bytes(&writer, hello->token, WIRE_TOKEN_BYTES);
+    put(&writer, 8, hello->probe_addr);
+    put(&writer, 4, hello->probe_rkey);
     return written(&writer);
 }
 
@@ -216,9 +218,12 @@ enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hel
         return result;
     hello->flags = (uint32_t)get(&reader, 4);
     get_bytes(&reader, hello->token, WIRE_TOKEN_BYTES);
+    hello->probe_addr = get(&reader, 8);
+    hello->probe_rkey = (uint32_t)get(&reader, 4);
     if (reader.left != 0 || !is_client_role(hello->role) || hello->flags != 0)
         return WIRE_BROKEN;
-    if (hello->role != WIRE_ROLE_POST && !is_zero(hello->token, WIRE_TOKEN_BYTES))
+    if (hello->role != WIRE_ROLE_POST &&
+        (!is_zero(hello->token, WIRE_TOKEN_BYTES) || hello->probe_addr || hello->probe_rkey))
         return WIRE_BROKEN;
     return WIRE_OK;
 }

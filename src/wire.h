@@ -11,12 +11,15 @@
  * length. Magic and version stand at the same place in every version.
  *
  *     HELLO    magic[4] "RPUT", version u8, role u8, length u16, flags u32 (zero),
- *              token[16] (role POST with a token; else zeros)                       28 bytes
+ *              token[16] (role POST with a token; else zeros),
+ *              probe_addr u64, probe_rkey u32 (role POST; else zeros): a byte of the client's that
+ *              the server may read, to find out whether its host is still there   40 bytes
  *     WELCOME  magic[4], version u8, role u8 (SERVER), length u16, flags u32 (zero) 12 bytes
  *     REFUSAL  magic[4], version u8, role u8 (SERVER), length u16, status u8, text_length u8,
  *              text[]                                                      10 to 130 bytes
  *
- * A `post` without a token sends no private data at all, so that it works against any listener.
+ * A `post` without a ticket sends no private data at all; one with a ticket needs no WELCOME. So it
+ * works against any listener.
  *
  * A write session:
  *
@@ -85,7 +88,7 @@
 #define WIRE_MAX_EXTENTS ((WIRE_MESSAGE_BYTES - 8) / 16)
 
 /* Private data: the most that fits everywhere (RoCE: 56, 196 and 148 bytes). */
-#define WIRE_HELLO_BYTES 28
+#define WIRE_HELLO_BYTES 40
 #define WIRE_WELCOME_BYTES 12
 #define WIRE_REFUSAL_MAX_BYTES 130
 #define WIRE_REFUSAL_MAX_TEXT 120
@@ -103,6 +106,8 @@ struct wire_hello {
     uint8_t role;
     uint32_t flags;
     uint8_t token[WIRE_TOKEN_BYTES];
+    uint64_t probe_addr; /* with probe_rkey; 0: none */
+    uint32_t probe_rkey;
 };
 
 struct wire_welcome {

@@ -79,14 +79,27 @@ int writer_send(struct writer *writer, uint64_t wr_id, void *addr, size_t len, s
     return 0;
 }
 
-int writer_read_nothing(struct writer *writer, uint64_t wr_id, struct error *err)
+static int post_read(struct writer *writer, uint64_t wr_id, struct ibv_sge *entries, int count,
+                     uint64_t remote_addr, uint32_t rkey, struct error *err)
 {
     assert(writer_room(writer) > 0);
-    if (rdma_post_readv(writer->id, (void *)(uintptr_t)wr_id, NULL, 0, IBV_SEND_SIGNALED, 0, 0) !=
-        0)
+    if (rdma_post_readv(writer->id, (void *)(uintptr_t)wr_id, entries, count, IBV_SEND_SIGNALED,
+                        remote_addr, rkey) != 0)
         return post_error(writer, errno, "an RDMA read", err);
     remember(writer, wr_id, 0, false);
     return 0;
+}
+
+int writer_read_nothing(struct writer *writer, uint64_t wr_id, struct error *err)
+{
+    struct ibv_sge nothing = {.length = 0};
+    return post_read(writer, wr_id, &nothing, writer->nothing_needs_entry, 0, 0, err);
+}
+
+int writer_read(struct writer *writer, uint64_t wr_id, struct ibv_sge *entry, uint64_t remote_addr,
+                uint32_t rkey, struct error *err)
+{
+    return post_read(writer, wr_id, entry, 1, remote_addr, rkey, err);
 }
 
 bool writer_retire(struct writer *writer, uint64_t wr_id, bool succeeded,

@@ -25,6 +25,7 @@ struct writer {
     const char *peer;      /* not owned; for messages */
     unsigned depth;        /* entries of the send queue */
     unsigned max_sge;
+    bool nothing_needs_entry; /* see writer_read_nothing */
     struct writer_request *posted; /* ring of depth */
     unsigned head, used;
     uint64_t work_requests;  /* RDMA writes posted */
@@ -54,8 +55,14 @@ int writer_send(struct writer *writer, uint64_t wr_id, void *addr, size_t len, s
 
 /* Posts a signalled RDMA read of no bytes: it needs no right and no receive at the far end, and its
  * completion says that all writes before it were carried out (also on iWARP, where their own
- * completions do not). */
+ * completions do not). With nothing_needs_entry it has a gather entry of length 0: without one, siw reads as
+ * much as the one says that was last in the same place of the queue. Elsewhere it has none, since
+ * length 0 means 2^31 on some adapters (mlx4). */
 int writer_read_nothing(struct writer *writer, uint64_t wr_id, struct error *err);
+
+/* Posts a signalled RDMA read into one gather entry. */
+int writer_read(struct writer *writer, uint64_t wr_id, struct ibv_sge *entry, uint64_t remote_addr,
+                uint32_t rkey, struct error *err);
 
 /*
  * Retires the work request that a completion names, and all posted before it. *request is its own

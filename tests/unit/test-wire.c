@@ -884,12 +884,18 @@ static void a_hello_makes_the_round_trip(void **state)
 
         if (roles[i] == WIRE_ROLE_POST)
             memcpy(hello.token, "0123456789abcdef", WIRE_TOKEN_BYTES);
+        if (roles[i] == WIRE_ROLE_POST) {
+            hello.probe_addr = UINT64_MAX - 1;
+            hello.probe_rkey = UINT32_MAX - 1;
+        }
         assert_int_equal(wire_encode_hello(&hello, buf), WIRE_HELLO_BYTES);
         assert_int_equal(wire_decode_hello(buf, sizeof(buf), &decoded), WIRE_OK);
         assert_int_equal(decoded.version, WIRE_VERSION);
         assert_int_equal(decoded.role, roles[i]);
         assert_int_equal(decoded.flags, 0);
         assert_memory_equal(decoded.token, hello.token, WIRE_TOKEN_BYTES);
+        assert_true(decoded.probe_addr == hello.probe_addr);
+        assert_int_equal(decoded.probe_rkey, hello.probe_rkey);
     }
 }
 
@@ -925,7 +931,7 @@ static void a_refusal_makes_the_round_trip(void **state)
 
 static void bytes_of_private_data_are_as_specified(void **state)
 {
-    static const uint8_t hello[] = {'R', 'P', 'U', 'T', 1, 2, 0, 28, 0, 0, 0, 0, 0xee, 0xee};
+    static const uint8_t hello[] = {'R', 'P', 'U', 'T', 1, 2, 0, 40, 0, 0, 0, 0, 0xee, 0xee};
     static const uint8_t welcome[] = {'R', 'P', 'U', 'T', 1, 0, 0, 12, 0, 0, 0, 0};
     static const uint8_t refusal[] = {'R', 'P', 'U', 'T', 1, 0, 0, 14, 75, 4, 'b', 'u', 's', 'y'};
     uint8_t buf[PRIVATE_MAX + 1];

@@ -1,0 +1,408 @@
+# faults.bats - peers that die, freeze or never were: every wait ends, with a status that says why,
+# and leaves nothing behind
+# shellcheck disable=SC2030,SC2031 # a test's own limits end with it
+# shellcheck disable=SC2154 # variables of lib/common.bash
+load lib/common
+
+TIMEOUT_MS=3000
+SLACK_MS=2000
+
+setup() {
+  common_setup
+  need_device
+  ulimit -l unlimited 2> /dev/null || true # for regions
+  mkdir target
+  printf 'what was there before' > target/object
+  cp target/object old
+}
+
+# [ARG...] - a server of target/object
+start_file_server() { start_server --timeout ${TIMEOUT_MS}ms "$@" target/object; }
+
+# [ARG...] - a server of a region; sets ticket
+start_region() {
+  start_server --timeout ${TIMEOUT_MS}ms --region 64M --ticket ./ticket --dump ./dump "$@"
+  ticket=$(< ticket)
+}
+
+# NAME COMMAND ARG... - a client in the background; sets client_pid, client_out, client_err
+start_client() {
+  start_process "$1" "$RDMAPUT" "$2" --trace --timeout ${TIMEOUT_MS}ms "${@:3}"
+  client_pid=$process_pid client_out=$process_out client_err=$process_err
+}
+
+# A write of a pipe that has given 300,000 bytes, all acknowledged, and stays open: feed
+start_fed_write() {
+  make_file source 600000
+  mkfifo pipe
+  input=pipe start_client write write - "$dest"
+  exec {feed}> pipe
+  head -c 300000 source >&"$feed"
+  wait_for is_acknowledged
+}
+is_acknowledged() {
+  # A GRANT for each chunk.
+  local chunks grants
+  [ -e "$client_err" ] || return 1
+  chunks=$(grep -c 'sending CHUNK' "$client_err") grants=$(grep -c 'received GRANT' "$client_err")
+  [ "$grants" -gt 0 ] && [ "$chunks" -eq "$grants" ]
+}
+
+# A write that goes on for as long as the tests take: 768 MiB.
+start_long_write() {
+  truncate -s 768M source
+  start_client write write source "$dest"
+  wait_for_text "$client_err" 'received GRANT'
+}
+
+# A post of a pipe that has given 300,000 bytes, and stays open: feed
+start_fed_post() {
+  make_file source 600000
+  mkfifo pipe
+  input=pipe start_client post post - "$ticket"
+  exec {feed}> pipe
+  head -c 300000 source >&"$feed"
+  wait_for_text "$client_err" 'wr_id 0: success'
+}
+
+# Many posts of the same 64 MiB, one after another in one session.
+start_long_post() {
+  truncate -s 64M source
+  for _ in {1..12}; do echo source@=0; done > list
+  start_client post post --segments-from list "$ticket"
+  wait_for_text "$client_err" 'completion, wr_id 0'
+}
+
+assert_ends_in_time() {
+  within $((TIMEOUT_MS + SLACK_MS)) wait_process "$1" 30
+  echo "ended after $elapsed_ms ms with status $process_status"
+}
+
+# FILE TEXT... - each is in FILE
+assert_says() {
+  local text
+  for text in "${@:2}"; do
+    [[ $(grep -v ' completion\| sending \| received \|RDMA write of\|RDMA write, wr_id' "$1") == *"$text"* ]] ||
+      fail "$1 does not say '$text': $(tail -n 5 "$1")"
+  done
+}
+
+assert_nothing_left() {
+  assert_dir_holds target object
+  assert_same target/object old
+}
+
+# ---- a server that dies or freezes -----------------------------------------------------------
+
+@test "a server killed while a write waits for input: 75 at once, and nothing is left" {
+  start_file_server
+  start_fed_write
+  kill -KILL "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'bytes were acknowledged' 'hint: '
+  assert_nothing_left
+}
+
+@test "a server killed in mid-write: 75 at once, and nothing is left" {
+  start_file_server
+  start_long_write
+  kill -KILL "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'bytes were acknowledged' 'hint: '
+  assert_nothing_left
+}
+
+@test "a server killed while a post waits for input: 75" {
+  start_region
+  start_fed_post
+  kill -KILL "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'bytes were acknowledged'
+}
+
+@test "a server killed in mid-post: 75" {
+  start_region
+  start_long_post
+  kill -KILL "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'bytes were acknowledged'
+}
+
+@test "a server stopped while a write waits for input: 75 within the timeout" {
+  start_file_server
+  start_fed_write
+  kill -STOP "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'no sign of life from the peer for 3' 'bytes were acknowledged' 'hint: '
+  kill -CONT "$server_pid"
+  stop_server
+  assert_nothing_left
+}
+
+@test "a server stopped in mid-write: 75 within the timeout" {
+  start_file_server
+  start_long_write
+  kill -STOP "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'no sign of life' 'bytes were acknowledged'
+  kill -CONT "$server_pid"
+  stop_server
+  assert_nothing_left
+}
+
+@test "a stopped server's memory still takes a post" {
+  start_region
+  start_fed_post
+  kill -STOP "$server_pid"
+  tail -c +300001 source >&"$feed"
+  exec {feed}>&-
+  wait_process "$client_pid"
+  assert_equal "$process_status" 0
+  assert_equal "$(tail -n 1 "$client_out")" 'delivery confirmed'
+  kill -CONT "$server_pid"
+  wait_for exists dump
+  head -c 600000 dump | cmp - source
+}
+
+@test "a server aborted by a second signal in mid-write: 75, and nothing is left" {
+  start_file_server
+  start_fed_write
+  kill -TERM "$server_pid"
+  wait_for_text "$server_err" 'once more to abort'
+  kill -TERM "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'bytes were acknowledged'
+  wait_server 10
+  assert_equal "$server_status" $((128 + 15))
+  assert_nothing_left
+}
+
+# ---- a client that dies or freezes -----------------------------------------------------------
+
+@test "a client killed while it waits for input: its session ends with 75, and nothing is left" {
+  start_file_server --once
+  start_fed_write
+  kill -KILL "$client_pid"
+  assert_ends_in_time "$server_pid"
+  assert_equal "$process_status" 75
+  assert_says "$server_err" "$addr" '300000 bytes were stored'
+  assert_nothing_left
+}
+
+@test "a client killed in mid-write: its session ends, and the next write is served" {
+  start_file_server
+  start_long_write
+  kill -KILL "$client_pid"
+  within $((TIMEOUT_MS + SLACK_MS)) wait_for_text "$server_err" 'bytes were stored'
+  assert_nothing_left
+  make_file other 5000
+  run rdmaput write other "$dest"
+  assert_run 0
+  assert_same other target/object
+}
+
+@test "a client killed in mid-post: the server goes on serving" {
+  start_region
+  start_long_post
+  kill -KILL "$client_pid"
+  within $((TIMEOUT_MS + SLACK_MS)) wait_for exists dump
+  rm dump
+  make_file other 5000
+  run rdmaput post other "$ticket"
+  assert_run 0 'delivery confirmed'
+  wait_for exists dump
+  head -c 5000 dump | cmp - other
+}
+
+@test "a client stopped while it waits for input: its session ends within the timeout" {
+  start_file_server --once
+  start_fed_write
+  kill -STOP "$client_pid"
+  assert_ends_in_time "$server_pid"
+  assert_equal "$process_status" 75
+  assert_says "$server_err" "$addr" 'no sign of life from the peer for 3' '300000 bytes were stored'
+  assert_nothing_left
+}
+
+@test "a client stopped in mid-write: its session ends within the timeout" {
+  start_file_server --once
+  start_long_write
+  kill -STOP "$client_pid"
+  assert_ends_in_time "$server_pid"
+  assert_equal "$process_status" 75
+  assert_says "$server_err" "$addr" 'no sign of life' 'bytes were stored'
+  assert_nothing_left
+  kill -CONT "$client_pid"
+  wait_process "$client_pid" 10
+  assert_equal "$process_status" 75
+}
+
+@test "a client that ends by a signal in mid-write leaves nothing, and the server is told" {
+  start_file_server --once
+  start_long_write
+  kill -INT "$client_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" $((128 + 2))
+  wait_server 10
+  assert_equal "$server_status" 75
+  assert_says "$server_err" 'interrupted by a signal' 'bytes were stored'
+  assert_nothing_left
+}
+
+# ---- a peer that freezes for a while ---------------------------------------------------------
+
+@test "a server that is stopped for less than the timeout gets the rest" {
+  TIMEOUT_MS=8000
+  start_file_server
+  start_fed_write
+  kill -STOP "$server_pid"
+  # It blocks when the pipe and the slots are full.
+  start_process feeder bash -c "tail -c +300001 source >&$feed"
+  exec {feed}>&-
+  nap 1.5
+  kill -CONT "$server_pid"
+  wait_process "$client_pid"
+  assert_equal "$process_status" 0
+  assert_same source target/object
+}
+
+@test "a client that is stopped for less than the timeout sends the rest" {
+  TIMEOUT_MS=8000
+  start_file_server
+  start_fed_write
+  kill -STOP "$client_pid"
+  nap 1.5
+  kill -CONT "$client_pid"
+  tail -c +300001 source >&"$feed"
+  exec {feed}>&-
+  wait_process "$client_pid"
+  assert_equal "$process_status" 0
+  assert_same source target/object
+}
+
+@test "a source that gives nothing for longer than the timeout is no fault" {
+  TIMEOUT_MS=1000
+  start_file_server
+  start_fed_write
+  nap 2.5
+  tail -c +300001 source >&"$feed"
+  exec {feed}>&-
+  wait_process "$client_pid"
+  assert_equal "$process_status" 0
+  assert_same source target/object
+}
+
+@test "a post whose source gives nothing for longer than the timeout is no fault" {
+  TIMEOUT_MS=1000
+  start_region
+  start_fed_post
+  nap 2.5
+  tail -c +300001 source >&"$feed"
+  exec {feed}>&-
+  wait_process "$client_pid"
+  assert_equal "$process_status" 0
+  wait_for exists dump
+  head -c 600000 dump | cmp - source
+}
+
+@test "a post that takes longer than the server's timeout arrives" {
+  make_file source $((16 << 20))
+  for _ in {1..8}; do echo source@=0; done > list
+  TIMEOUT_MS=2000
+  start_region -v
+  run --separate-stderr rdmaput post --segments-from list "$ticket"
+  echo "$stderr"
+  assert_run 0
+  assert_equal "${lines[-1]}" 'delivery confirmed'
+  wait_for exists dump
+  head -c $((16 << 20)) dump | cmp - source
+}
+
+# ---- nobody there ----------------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "nobody listens: 69, and what to start" {
+  make_file source 10
+  start_server --discard
+  stop_server
+  within $((TIMEOUT_MS + SLACK_MS)) run rdmaput write --timeout 3s source "$dest"
+  assert_run 69 "rdmaput: $dest: connection rejected: nobody listens on that port" "hint: start 'rdmaput serve'"
+}
+
+# bats test_tags=fast
+@test "a server on another port: 69" {
+  make_file source 10
+  start_server --discard
+  within $((TIMEOUT_MS + SLACK_MS)) run rdmaput write --timeout 3s source "$addr:$((port > 1024 ? port - 1 : port + 1))"
+  assert_run 69 'nobody listens on that port'
+}
+
+@test "an address that nobody has: 75 within the timeout, and what to look at" {
+  make_file source 10
+  within $((TIMEOUT_MS + SLACK_MS)) run rdmaput write --timeout 3s source "${addr%.*}.237"
+  assert_run 75 "${addr%.*}.237" 'timed out' 'hint: '
+}
+
+# bats test_tags=fast
+@test "an address that no route leads to: 69 at once" {
+  make_file source 10
+  if ip route get 203.0.113.1 > /dev/null 2>&1; then skip 'this host has a default route'; fi
+  within $((TIMEOUT_MS + SLACK_MS)) run rdmaput write --timeout 3s source 203.0.113.1
+  assert_run 69 203.0.113.1 'cannot resolve address' 'hint: '
+}
+
+# bats test_tags=fast
+@test "loopback addresses: 69, and the hint names an address that works" {
+  local loopback hint address found
+  make_file source 10
+  for loopback in 127.0.0.1 '[::1]'; do
+    run rdmaput write --timeout 3s source "$loopback"
+    assert_run 69 'loopback addresses have no RDMA device'
+    hint=$(grep 'hint: ' <<< "$output")
+    found=no
+    while read -r address; do
+      if [[ " ${hint//[,;]/ } " == *" $address "* ]]; then found=yes; fi
+    done < <("$RDMAPUT" devices | awk '$1 == "address" { print $2 }')
+    [ $found = yes ] || fail "no address of a device in: $hint"
+  done
+}
+
+# bats test_tags=fast
+@test "a host that cannot be found: 69" {
+  make_file source 10
+  run rdmaput write --timeout 3s source no-such-host.invalid:7475
+  assert_run 69 no-such-host.invalid 'cannot find that host' 'hint: '
+}
+
+# ---- somebody else there ---------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "a write to another program's port: 76" {
+  make_file source 10
+  start_process foreign "$RDMAPUT_BUILD/tests/foreign-listener" -b "$addr"
+  wait_for_text "$process_out" ' '
+  read -r _ port _ < "$process_out"
+  within $((TIMEOUT_MS + SLACK_MS)) run rdmaput write --timeout 3s source "$addr:$port"
+  assert_run 76 "$addr:$port" "does not speak rdmaput's protocol" 'hint: '
+}
+
+@test "another program that connects is turned away, and the server goes on" {
+  command -v rping > /dev/null || skip 'no rping'
+  make_file source 5000
+  start_file_server --once
+  run timeout 20 rping -c -a "$addr" -p "$port" -C 1
+  assert [ "$status" -ne 0 ]
+  wait_for_text "$server_err" refused
+  run rdmaput write source "$dest"
+  assert_run 0
+  wait_server
+  assert_equal "$server_status" 0
+  assert_same source target/object
+}
