@@ -19,19 +19,19 @@ struct address {
     char host[256]; /* without brackets; an IPv6 zone is part of it ("fe80::1%eth0") */
     uint16_t port;
     bool has_port;
-    bool has_name;  /* there was a '/' */
-    char *name;     /* owned; what follows the first '/', may be empty; NULL without one */
+    bool has_name; /* there was a '/' */
+    char *name;    /* owned; what follows the first '/', may be empty; NULL without one */
 };
 
 enum address_result {
     ADDRESS_OK = 0,
-    ADDRESS_EMPTY,        /* no HOST */
-    ADDRESS_USER,         /* user@HOST */
-    ADDRESS_WORD,         /* HOST:WORD, the habit of scp */
-    ADDRESS_BARE_IPV6,    /* IPv6 without brackets */
-    ADDRESS_BRACKETS,     /* brackets that do not close, hold no IPv6 address, or text after them */
-    ADDRESS_PORT,         /* a port that is not 1 to 65535 */
-    ADDRESS_HOST,         /* characters that no host name has, or too long */
+    ADDRESS_EMPTY,     /* no HOST */
+    ADDRESS_USER,      /* user@HOST */
+    ADDRESS_WORD,      /* HOST:WORD, the habit of scp */
+    ADDRESS_BARE_IPV6, /* IPv6 without brackets */
+    ADDRESS_BRACKETS,  /* brackets that do not close, hold no IPv6 address, or text after them */
+    ADDRESS_PORT,      /* a port that is not 1 to 65535 */
+    ADDRESS_HOST,      /* characters that no host name has, or too long */
     ADDRESS_MEMORY,
 };
 

@@ -15,8 +15,8 @@ static bool is_near(const struct sockaddr *peer)
     for (const struct ifaddrs *at = list; at && !near; at = at->ifa_next) {
         struct network network;
         near = at->ifa_addr && at->ifa_netmask &&
-               network_of_interface(at->ifa_addr, at->ifa_netmask, &network) &&
-               network.bits > 0 && network_contains(&network, peer);
+               network_of_interface(at->ifa_addr, at->ifa_netmask, &network) && network.bits > 0 &&
+               network_contains(&network, peer);
     }
     freeifaddrs(list);
     return near;

@@ -43,7 +43,8 @@ static int look_up(const struct client_target *target, struct addrinfo **found, 
     return error_hint(err, "check the spelling, or give its address");
 }
 
-/* One address, one attempt. *answered: the far host was reached, so other addresses would not help. */
+/* One address, one attempt. *answered: the far host was reached, so other addresses would not
+ * help. */
 static int try_address(const struct client_target *target, const struct sockaddr *dest,
                        const struct sockaddr *src, client_attempt attempt, void *context,
                        struct endpoint *endpoint, bool *answered, struct error *err)
@@ -60,8 +61,8 @@ static int try_address(const struct client_target *target, const struct sockaddr
 }
 
 static int try_all(const struct client_target *target, const struct sockaddr *src,
-                   client_attempt attempt, void *context, struct endpoint *endpoint,
-                   bool *answered, struct error *err)
+                   client_attempt attempt, void *context, struct endpoint *endpoint, bool *answered,
+                   struct error *err)
 {
     struct addrinfo *found;
     struct error first = {.class = ERROR_NONE};

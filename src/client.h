@@ -26,9 +26,10 @@ typedef int (*client_attempt)(void *context, struct endpoint *endpoint, int64_t 
                               struct error *err);
 
 /*
- * Looks the host up, and for each of its addresses resolves it and makes the attempt, until one succeeds.
- * With target->wait, all of it again while the server is not there. On success the endpoint is
- * connected, and the caller's to close. An error that a server's answer caused is not tried again elsewhere.
+ * Looks the host up, and for each of its addresses resolves it and makes the attempt, until one
+ * succeeds. With target->wait, all of it again while the server is not there. On success the
+ * endpoint is connected, and the caller's to close. An error that a server's answer caused is not
+ * tried again elsewhere.
  */
 int client_connect(const struct client_target *target, client_attempt attempt, void *context,
                    struct endpoint *endpoint, struct error *err);
@@ -47,9 +48,9 @@ int client_greet(struct endpoint *endpoint, const struct client_greeting *greeti
                  int64_t deadline, struct endpoint_answer *answer, struct error *err);
 
 /*
- * Whether somebody still listens where the endpoint was connected to: makes another connection for a
- * moment, which is ended before anything is sent. Tells a connection that the far adapter ended from
- * one whose peer died. At most ns.
+ * Whether somebody still listens where the endpoint was connected to: makes another connection for
+ * a moment, which is ended before anything is sent. Tells a connection that the far adapter ended
+ * from one whose peer died. At most ns.
  */
 bool client_still_listens(const struct endpoint *endpoint, uint64_t ns);
 

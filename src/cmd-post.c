@@ -13,7 +13,12 @@
 #include "report.h"
 #include "ticket.h"
 
-enum { KEY_REMOTE_ADDR = OPTIONS_OWN_KEYS, KEY_RKEY, KEY_CONTEXT, KEY_FLAGS };
+enum {
+    KEY_REMOTE_ADDR = OPTIONS_OWN_KEYS,
+    KEY_RKEY,
+    KEY_CONTEXT,
+    KEY_FLAGS
+};
 
 struct arguments {
     struct options_common common;
@@ -36,10 +41,14 @@ struct region_address {
 static const struct argp_option options[] = {
     {"remote-addr", KEY_REMOTE_ADDR, "A", 0, "In place of a ticket: the memory's address", 10},
     {"rkey", KEY_RKEY, "K", 0, "In place of a ticket: the memory's rkey", 10},
-    {"context", KEY_CONTEXT, "N", 0, "The wr_id of the first work request; each later one counts "
-                                     "up (0)", 10},
-    {"flags", KEY_FLAGS, "LIST", 0, "In place of signaled: signaled, fence, solicited, "
-                                    "inline, with commas between, or none", 10},
+    {"context", KEY_CONTEXT, "N", 0,
+     "The wr_id of the first work request; each later one counts "
+     "up (0)",
+     10},
+    {"flags", KEY_FLAGS, "LIST", 0,
+     "In place of signaled: signaled, fence, solicited, "
+     "inline, with commas between, or none",
+     10},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -48,8 +57,11 @@ static unsigned parse_flags(struct argp_state *state, const char *text)
     static const struct {
         const char *name;
         unsigned flag;
-    } names[] = {{"signaled", POSTER_SIGNALED}, {"fence", POSTER_FENCE},
-                 {"solicited", POSTER_SOLICITED}, {"inline", POSTER_INLINE}, {"none", 0}};
+    } names[] = {{"signaled", POSTER_SIGNALED},
+                 {"fence", POSTER_FENCE},
+                 {"solicited", POSTER_SOLICITED},
+                 {"inline", POSTER_INLINE},
+                 {"none", 0}};
     unsigned flags = 0;
     for (const char *at = text;;) {
         size_t len = strcspn(at, ","), i = 0, count = sizeof names / sizeof names[0];
@@ -76,8 +88,10 @@ static void take_target(struct arguments *arguments, struct argp_state *state)
     if (is_ticket && (arguments->has_addr || arguments->has_rkey))
         argp_error(state, "a ticket, and --remote-addr or --rkey: one of them is too much");
     if (!is_ticket && !(arguments->has_addr && arguments->has_rkey))
-        argp_error(state, "the last argument, '%s', is no ticket; without one, --remote-addr and "
-                          "--rkey are due", arguments->target);
+        argp_error(state,
+                   "the last argument, '%s', is no ticket; without one, --remote-addr and "
+                   "--rkey are due",
+                   arguments->target);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -177,12 +191,11 @@ static int post(const struct arguments *arguments, const struct region_address *
     struct poster_result result;
     bool with_ticket = region->ticket.length > 0;
     struct poster_job job = {
-        .target = with_ticket
-                      ? options_target(region->ticket.host, true, region->ticket.port,
-                                       &arguments->connect, &arguments->common)
-                      : options_target(region->address.host, region->address.has_port,
-                                       region->address.port, &arguments->connect,
-                                       &arguments->common),
+        .target = with_ticket ? options_target(region->ticket.host, true, region->ticket.port,
+                                               &arguments->connect, &arguments->common)
+                              : options_target(region->address.host, region->address.has_port,
+                                               region->address.port, &arguments->connect,
+                                               &arguments->common),
         .remote_addr = region->ticket.remote_addr,
         .rkey = region->ticket.rkey,
         .length = region->ticket.length,

@@ -45,14 +45,16 @@ static const struct argp_option options[] = {
     {"dump", KEY_DUMP, "FILE", 0, "With --region: written out to FILE when a session ends", 10},
     {"ticket", KEY_TICKET, "FILE", 0,
      "With --region and --bind: expose the memory to 'rdmaput post', and write the ticket for it to "
-     "FILE; - is standard output", 10},
+     "FILE; - is standard output",
+     10},
     {"discard", KEY_DISCARD, NULL, 0, "Verified, counted and thrown away", 10},
     {NULL, 0, NULL, 0, "Who and where:", 20},
     {"bind", OPTIONS_BIND, "ADDR", 0, "Listen on this address alone", 20},
     {"port", OPTIONS_PORT, "N", 0, "Listen on this port (7475); 0: any free one", 20},
     {"allow", KEY_ALLOW, "CIDR", 0,
      "Who may connect: a network or address, several times, or any; without it, this host and its "
-     "subnets, and anybody where nothing is stored", 20},
+     "subnets, and anybody where nothing is stored",
+     20},
     {NULL, 0, NULL, 0, "How long:", 30},
     {"once", '1', NULL, 0, "Exit after one admitted transfer, with its status", 30},
     {"wait", OPTIONS_WAIT, "TIME", 0, "Exit with 75 when no client came within TIME", 30},
@@ -69,8 +71,10 @@ static void add_network(struct argp_state *state, struct arguments *arguments, c
         argp_failure(state, 71, errno, "--allow");
     arguments->networks = grown;
     if (!network_parse(text, &grown[arguments->network_count++]))
-        argp_error(state, "--allow: '%s' is neither ADDR, nor ADDR/BITS without bits set past "
-                          "BITS, nor any", text);
+        argp_error(state,
+                   "--allow: '%s' is neither ADDR, nor ADDR/BITS without bits set past "
+                   "BITS, nor any",
+                   text);
 }
 
 static void check_combination(const struct arguments *arguments, struct argp_state *state)
@@ -149,16 +153,17 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .args_doc = "[FILE]",
-    .doc = "Take what clients write, over RDMA.\v"
-           "FILE is created, or replaced when an object is whole and verified. Without FILE, --region "
-           "or --discard nothing is stored.\n"
-           "\n"
-           "The first SIGINT, SIGTERM or SIGHUP lets running sessions finish; a second one aborts.\n"
-           "\n"
-           "Examples:\n"
-           "  rdmaput serve --once disk.img\n"
-           "  rdmaput serve --bind 10.0.0.2 --region 16M --ticket - --dump memory.bin\n"
-           "  rdmaput serve --port 0 --ready-file ready --discard",
+    .doc =
+        "Take what clients write, over RDMA.\v"
+        "FILE is created, or replaced when an object is whole and verified. Without FILE, --region "
+        "or --discard nothing is stored.\n"
+        "\n"
+        "The first SIGINT, SIGTERM or SIGHUP lets running sessions finish; a second one aborts.\n"
+        "\n"
+        "Examples:\n"
+        "  rdmaput serve --once disk.img\n"
+        "  rdmaput serve --bind 10.0.0.2 --region 16M --ticket - --dump memory.bin\n"
+        "  rdmaput serve --port 0 --ready-file ready --discard",
     .children = children,
 };
 

@@ -53,8 +53,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                 argp_error(state, "a SEGMENT and DEST are due");
             arguments->dest = arguments->positional.items[--arguments->positional.count];
             if (access(arguments->dest, F_OK) == 0)
-                argp_error(state, "the last argument, '%s', is a file, and DEST is due there: "
-                                  "HOST[:PORT], or -t DEST before the segments",
+                argp_error(state,
+                           "the last argument, '%s', is a file, and DEST is due there: "
+                           "HOST[:PORT], or -t DEST before the segments",
                            arguments->dest);
         } else if (arguments->positional.count == 0 && !arguments->segments.from) {
             argp_error(state, "a SEGMENT is due");

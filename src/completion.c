@@ -22,8 +22,7 @@ int completion_open(struct completion_queue *queue, struct ibv_context *verbs, u
     }
     queue->cq = ibv_create_cq(verbs, (int)depth, NULL, queue->channel, 0);
     if (!queue->cq) {
-        memory_resource_error(err, ibv_get_device_name(verbs->device), errno,
-                              "a completion queue");
+        memory_resource_error(err, ibv_get_device_name(verbs->device), errno, "a completion queue");
         goto fail;
     }
     return 0;
@@ -92,14 +91,14 @@ static const struct meaning {
     {IBV_WC_RESP_TIMEOUT_ERR, ERROR_TEMPORARY, NULL},
     {IBV_WC_REM_ABORT_ERR, ERROR_TEMPORARY, NULL},
     {IBV_WC_WR_FLUSH_ERR, ERROR_TEMPORARY, NULL},
-    {IBV_WC_FATAL_ERR, ERROR_UNAVAILABLE, "the local adapter failed: look at the kernel's messages"},
+    {IBV_WC_FATAL_ERR, ERROR_UNAVAILABLE,
+     "the local adapter failed: look at the kernel's messages"},
     {IBV_WC_GENERAL_ERR, ERROR_UNAVAILABLE, NULL},
     {IBV_WC_LOC_QP_OP_ERR, ERROR_UNAVAILABLE,
      "on iWARP this is how a refused access may show: check the remote address and rkey"},
 };
 
-int completion_error(const struct ibv_wc *wc, const char *peer, const char *what,
-                     struct error *err)
+int completion_error(const struct ibv_wc *wc, const char *peer, const char *what, struct error *err)
 {
     const struct meaning *m = NULL;
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)

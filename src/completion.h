@@ -13,15 +13,17 @@ struct completion_queue {
     struct ibv_cq *cq;
 };
 
-/* A queue of at least depth entries on the device, with a non-blocking channel. 0, or -1 with *err. */
+/* A queue of at least depth entries on the device, with a non-blocking channel. 0, or -1 with
+ * *err. */
 int completion_open(struct completion_queue *queue, struct ibv_context *verbs, unsigned depth,
                     struct error *err);
 
 /* Destroys both. The queue pairs that use the queue must be gone. Fine when zeroed. */
 void completion_close(struct completion_queue *queue);
 
-/* Takes one completion. 1 with *wc, 0 when there is none, -1 with *err when the queue is broken. When
- * wc->status is not success only wr_id, status, vendor_err and qp_num are valid (ibv_poll_cq(3)). */
+/* Takes one completion. 1 with *wc, 0 when there is none, -1 with *err when the queue is
+ * broken. When wc->status is not success only wr_id, status, vendor_err and qp_num are valid
+ * (ibv_poll_cq(3)). */
 int completion_poll(struct completion_queue *queue, struct ibv_wc *wc, struct error *err);
 
 /* Asks for an event for the next completion. A completion that came before is not announced: poll
@@ -35,9 +37,9 @@ int completion_fd(const struct completion_queue *queue);
 void completion_drain_events(struct completion_queue *queue);
 
 /*
- * Fills *err with what a failed status means for a work request to peer: 75 for a peer that does not
- * answer, 69 for one whose adapter refuses access, 70 for what can only be a fault of our own. what names
- * the work ("RDMA write"). Always -1.
+ * Fills *err with what a failed status means for a work request to peer: 75 for a peer that does
+ * not answer, 69 for one whose adapter refuses access, 70 for what can only be a fault of our own.
+ * what names the work ("RDMA write"). Always -1.
  */
 int completion_error(const struct ibv_wc *wc, const char *peer, const char *what,
                      struct error *err);

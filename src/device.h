@@ -26,8 +26,8 @@ struct device_port {
     enum ibv_port_state state;
     uint8_t link_layer; /* IBV_LINK_LAYER_* */
     uint32_t active_mtu_bytes;
-    uint64_t max_msg_sz; /* bytes */
-    unsigned gid_count;  /* GIDs that are in use */
+    uint64_t max_msg_sz;      /* bytes */
+    unsigned gid_count;       /* GIDs that are in use */
     char netdev[IF_NAMESIZE]; /* of its first GID or address; may be empty */
 };
 
@@ -49,10 +49,12 @@ int device_list(struct device **devices, struct error *err);
  * addresses are left out. Their count, or -1 with *err. */
 int device_addresses(struct device_address **addresses, struct error *err);
 
-/* 0 when there is a device here and rdma_cm can be used; -1 with *err otherwise: 69 and what mends it. */
+/* 0 when there is a device here and rdma_cm can be used; -1 with *err otherwise: 69 and what
+ * mends it. */
 int device_check_any(struct error *err);
 
-/* The error of a host where rdma_create_event_channel(3) or the like failed with errnum. Always -1. */
+/* The error of a host where rdma_create_event_channel(3) or the like failed with errnum. Always
+ * -1. */
 int device_missing_error(struct error *err, int errnum);
 
 /* An address of this host that reaches a device, as text; false when there is none. */

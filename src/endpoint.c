@@ -333,7 +333,8 @@ int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_want
     return create_queue_pair(endpoint, wants, err);
 }
 
-/* At most one read each way, the one that confirms; no more than the other side offered, or the device can do. */
+/* At most one read each way, the one that confirms; no more than the other side offered, or the
+ * device can do. */
 static struct rdma_conn_param connection_parameters(struct endpoint *endpoint, const void *data,
                                                     unsigned len)
 {

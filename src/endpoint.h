@@ -31,9 +31,9 @@ struct endpoint {
     bool connected;
     bool gone; /* DISCONNECTED, or an event that ends the connection, was seen */
     unsigned send_depth, max_sge, max_inline; /* of the queue pair */
-    uint64_t max_msg_sz;      /* bytes in one work request */
-    unsigned initiator_depth; /* RDMA reads that may be under way from here */
-    unsigned responder_resources; /* and from the peer */
+    uint64_t max_msg_sz;                      /* bytes in one work request */
+    unsigned initiator_depth;                 /* RDMA reads that may be under way from here */
+    unsigned responder_resources;             /* and from the peer */
 };
 
 /* What a queue pair is to have; the device's limits cut it down. */
@@ -58,8 +58,8 @@ int endpoint_open(struct endpoint *endpoint, uint64_t timeout, int stop_fd, stru
 int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
                      const struct sockaddr *dest, int64_t deadline, struct error *err);
 
-/* Takes over the id of a connect request, whose event was acknowledged, with the parameters that the event
- * had. The id belongs to the endpoint even on failure. */
+/* Takes over the id of a connect request, whose event was acknowledged, with the parameters
+ * that the event had. The id belongs to the endpoint even on failure. */
 int endpoint_adopt(struct endpoint *endpoint, struct rdma_cm_id *id,
                    const struct rdma_conn_param *offered, uint64_t timeout, int stop_fd,
                    struct error *err);
@@ -88,9 +88,10 @@ void endpoint_refuse(struct endpoint *endpoint, const void *data, unsigned len);
 bool endpoint_is_iwarp(const struct endpoint *endpoint);
 
 /*
- * How long to wait for a completion until the moment (clock.h), as poll(2) takes it. Where a device
- * may lose the event of a completion, no longer than a moment: poll the queue again then. (siw reads
- * the flag that asks for an event without a barrier after it has written the completion.)
+ * How long to wait for a completion until the moment (clock.h), as poll(2) takes it. Where a
+ * device may lose the event of a completion, no longer than a moment: poll the queue again then.
+ * (siw reads the flag that asks for an event without a barrier after it has written the
+ * completion.)
  */
 int endpoint_poll_ms(const struct endpoint *endpoint, int64_t moment);
 
@@ -101,7 +102,8 @@ int endpoint_fd(const struct endpoint *endpoint);
  * once it ended (endpoint->gone), ERROR_TEMPORARY unless the device went away. */
 int endpoint_check(struct endpoint *endpoint, struct error *err);
 
-/* Waits at most ns for the end of the connection, or until stop_fd is readable. Whether it ended. */
+/* Waits at most ns for the end of the connection, or until stop_fd is readable. Whether it
+ * ended. */
 bool endpoint_await_end(struct endpoint *endpoint, uint64_t ns);
 
 /* Disconnects, if connected, and waits at most ns until the far end has confirmed it. */

@@ -28,8 +28,7 @@ static int bind_error(const struct sockaddr *sa, int errnum, struct error *err)
         return error_hint(err, "the port is in use (--port 0 takes a free one), or the address is "
                                "not of this host (see 'rdmaput devices')");
     default:
-        return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_LISTEN, text, errnum,
-                               "cannot listen");
+        return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_LISTEN, text, errnum, "cannot listen");
     }
 }
 
@@ -95,8 +94,8 @@ int listener_open(struct listener *listener, const struct sockaddr *addr, uint16
     listener->channel = endpoint_open_channel(err);
     if (!listener->channel)
         return -1;
-    if ((addr ? listen_bound(listener, addr, port, err)
-              : listen_everywhere(listener, port, err)) == 0)
+    if ((addr ? listen_bound(listener, addr, port, err) : listen_everywhere(listener, port, err)) ==
+        0)
         return 0;
     listener_close(listener);
     return -1;

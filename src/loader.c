@@ -31,8 +31,8 @@ void loader_close(struct loader *loader)
 int loader_prepare(const struct loader *loader, struct load *load, struct error *err)
 {
     load->works = calloc(loader->most_works, sizeof *load->works);
-    load->entries =
-        calloc((size_t)loader->most_works * loader->limits.max_sge, sizeof *load->entries);
+    load->entries = calloc((size_t)loader->most_works * loader->limits.max_sge,
+                           sizeof *load->entries);
     if (!load->works || !load->entries) {
         loader_release(load);
         return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
@@ -55,8 +55,8 @@ static void note_extent(struct load *load, uint64_t dest, uint64_t length)
     if (last && last->offset + last->length == dest)
         last->length += length;
     else if (load->extent_count < WIRE_MAX_EXTENTS)
-        load->extents[load->extent_count++] =
-            (struct wire_extent){.offset = dest, .length = length};
+        load->extents[load->extent_count++] = (struct wire_extent){.offset = dest,
+                                                                   .length = length};
 }
 
 /* Reads one gather entry. The bytes there were, fewer only at the end of a stream; -1 with *err. */

@@ -21,15 +21,15 @@
 struct loader_work {
     struct ibv_sge *entries; /* inside the load's own array */
     unsigned count;
-    uint64_t at;    /* bytes into the buffer, and so into a slot */
+    uint64_t at; /* bytes into the buffer, and so into a slot */
     uint64_t bytes;
-    uint64_t dest;  /* of its first byte */
+    uint64_t dest; /* of its first byte */
 };
 
 struct load {
-    unsigned index;   /* of the buffer */
+    unsigned index; /* of the buffer */
     uint8_t *buffer;
-    uint64_t size;    /* bytes that may be filled */
+    uint64_t size; /* bytes that may be filled */
     uint32_t lkey;
     struct loader_work *works;
     unsigned work_count;
@@ -60,7 +60,8 @@ void loader_close(struct loader *loader);
 int loader_prepare(const struct loader *loader, struct load *load, struct error *err);
 void loader_release(struct load *load);
 
-/* Fills one load (a worker_function; context is the loader). What went wrong stands in load->error. */
+/* Fills one load (a worker_function; context is the loader). What went wrong stands in
+ * load->error. */
 void loader_fill(void *context, void *job, int stop_fd);
 
 #endif

@@ -43,10 +43,9 @@ static const char *memlock_limit(char buf[UNITS_TEXT])
 
 static int hint_memlock(struct error *err)
 {
-    return error_hint(err,
-                      "raise the limit of locked memory: 'ulimit -l', memlock in "
-                      "/etc/security/limits.conf, LimitMEMLOCK= of a systemd unit, "
-                      "--ulimit memlock=-1 of a container, PropagateResourceLimits of Slurm");
+    return error_hint(err, "raise the limit of locked memory: 'ulimit -l', memlock in "
+                           "/etc/security/limits.conf, LimitMEMLOCK= of a systemd unit, "
+                           "--ulimit memlock=-1 of a container, PropagateResourceLimits of Slurm");
 }
 
 static int registration_error(const struct memory *memory, const char *what, int errnum,

@@ -22,8 +22,8 @@ struct memory {
 /* Maps bytes (at least 1) of zeroed memory. 0, or -1 with *err (ERROR_RESOURCE). */
 int memory_map(struct memory *memory, size_t bytes, struct error *err);
 
-/* Registers it for messages, and as their local side for writes, in the domain of the id's queue pair:
- * rdma_reg_msgs(3). -1 with *err says what was to be pinned and what the limit is. */
+/* Registers it for messages, and as their local side for writes, in the domain of the id's
+ * queue pair: rdma_reg_msgs(3). -1 with *err says what was to be pinned and what the limit is. */
 int memory_register_messages(struct memory *memory, struct rdma_cm_id *id, const char *what,
                              struct error *err);
 
@@ -32,9 +32,9 @@ int memory_register_write(struct memory *memory, struct rdma_cm_id *id, const ch
                           struct error *err);
 
 /*
- * Maps and registers *count buffers of *size bytes as one piece of memory, or fewer and smaller ones
- * where the limit of locked memory allows no more: first smaller down to 64 KiB, then fewer down to
- * two, then smaller down to a page, then one. remote: as memory_register_write, else as
+ * Maps and registers *count buffers of *size bytes as one piece of memory, or fewer and smaller
+ * ones where the limit of locked memory allows no more: first smaller down to 64 KiB, then fewer
+ * down to two, then smaller down to a page, then one. remote: as memory_register_write, else as
  * memory_register_messages. *count and *size become what there is.
  */
 int memory_register_buffers(struct memory *memory, struct rdma_cm_id *id, bool remote,

@@ -206,8 +206,10 @@ static bool exists(const char *path)
 static int malformed(const char *argument, const char *problem, struct error *err)
 {
     error_set(err, ERROR_USAGE, STAGE_OPEN, argument, "malformed segment: %s", problem);
-    return error_hint(err, "a segment is PATH[@[OFFSET][+LENGTH][=REMOTE]]; '%s@' is the file of "
-                           "that name", argument);
+    return error_hint(err,
+                      "a segment is PATH[@[OFFSET][+LENGTH][=REMOTE]]; '%s@' is the file of "
+                      "that name",
+                      argument);
 }
 
 static int ambiguous(const char *argument, struct error *err)
@@ -233,8 +235,7 @@ static int take(enum segment_result result, const char *argument, const char *pr
     return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
 }
 
-static int parse_one(const char *argument, bool literal, struct segment *segment,
-                     struct error *err)
+static int parse_one(const char *argument, bool literal, struct segment *segment, struct error *err)
 {
     char problem[192] = "";
     if (literal) /* "-" too, which a segment of its own would take for standard input */

@@ -75,14 +75,15 @@ struct options_segment_list {
 };
 
 /*
- * Parses arguments as segments, after those of --segments-from; applies --literal. -1 with *err (64:
- * malformed, ambiguous, none at all, standard input not alone; 66: the list cannot be read).
+ * Parses arguments as segments, after those of --segments-from; applies --literal. -1 with *err
+ * (64: malformed, ambiguous, none at all, standard input not alone; 66: the list cannot be read).
  */
 int options_parse_segments(const struct options_segments *options, char *const *arguments,
                            size_t count, struct options_segment_list *list, struct error *err);
 void options_free_segments(struct options_segment_list *list);
 
-/* Opens the segments' files and seals a plan of them. -1 with *err: overlaps and the like are 64. */
+/* Opens the segments' files and seals a plan of them. -1 with *err: overlaps and the like are
+ * 64. */
 int options_plan(const struct options_segment_list *list, enum plan_order order,
                  enum plan_target target, struct source **source, struct plan **plan,
                  struct error *err);

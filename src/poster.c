@@ -45,7 +45,7 @@ struct poster {
     bool at_worker[BUFFER_COUNT];
     struct worker *worker;
     bool loaded_all;
-    bool refused; /* by the far adapter: what completed may not have arrived */
+    bool refused;             /* by the far adapter: what completed may not have arrived */
     uint64_t posted, retired; /* work requests */
     bool read_done;           /* the read that confirms has completed */
     int64_t moved_at;         /* when the last completion came */
@@ -150,17 +150,16 @@ static int prepare(struct poster *poster, struct error *err)
     poster->worker = worker_start(loader_fill, &poster->loader, BUFFER_COUNT, err);
     if (!poster->worker)
         return -1;
-    log_verbose("%s: device %s, buffers %u x %s, max_sge %u",
-                poster->endpoint.peer, endpoint_device_name(&poster->endpoint),
-                poster->buffer_count, units_format_size(poster->buffer_size, size),
-                poster->endpoint.max_sge);
+    log_verbose("%s: device %s, buffers %u x %s, max_sge %u", poster->endpoint.peer,
+                endpoint_device_name(&poster->endpoint), poster->buffer_count,
+                units_format_size(poster->buffer_size, size), poster->endpoint.max_sge);
     return 0;
 }
 
 /*
- * A work request failed, or the connection ended. A peer that dies and an adapter that refuses access
- * look alike: the first within moments as a disconnect, too, the second on iWARP only so. If somebody
- * still listens there, the peer did not die.
+ * A work request failed, or the connection ended. A peer that dies and an adapter that refuses
+ * access look alike: the first within moments as a disconnect, too, the second on iWARP only so.
+ * If somebody still listens there, the peer did not die.
  */
 static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *err)
 {
@@ -241,8 +240,8 @@ static int reap(struct poster *poster, struct error *err)
 static int wait_for_more(struct poster *poster, bool completions_due, struct error *err)
 {
     struct endpoint *endpoint = &poster->endpoint;
-    int64_t deadline =
-        completions_due ? poster->moved_at + (int64_t)poster->job->target.timeout : CLOCK_NEVER;
+    int64_t deadline = completions_due ? poster->moved_at + (int64_t)poster->job->target.timeout
+                                       : CLOCK_NEVER;
     if (completion_arm(&endpoint->queue, err) < 0)
         return -1;
     int count = reap(poster, err);
@@ -266,8 +265,9 @@ static int wait_for_more(struct poster *poster, bool completions_due, struct err
 }
 
 /*
- * Whether a work request is to be signalled: as asked, and where its memory will be used again, which
- * only a completion allows; without asking, only the last, which then is the only one in doubt.
+ * Whether a work request is to be signalled: as asked, and where its memory will be used again,
+ * which only a completion allows; without asking, only the last, which then is the only one in
+ * doubt.
  */
 static bool is_signalled(const struct poster *poster, const struct load *load, unsigned work)
 {
@@ -385,8 +385,8 @@ static int transfer(struct poster *poster, struct error *err)
     }
 }
 
-/* siw may leave what arrives first on a connection lying until more comes. This is more: no bytes, and
- * no completion, since those of reads and writes may come out of order. */
+/* siw may leave what arrives first on a connection lying until more comes. This is more: no
+ * bytes, and no completion, since those of reads and writes may come out of order. */
 static int write_nothing(struct poster *poster, struct error *err)
 {
     struct ibv_sge nothing = {.length = 0};

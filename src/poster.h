@@ -1,6 +1,6 @@
 /*
- * poster.h - one-sided writes into memory that a peer exposes: connect, rdma_post_writev(3), poll the
- * completions, confirm, disconnect. No message is sent and no receive is needed.
+ * poster.h - one-sided writes into memory that a peer exposes: connect, rdma_post_writev(3), poll
+ * the completions, confirm, disconnect. No message is sent and no receive is needed.
  */
 #ifndef RDMAPUT_POSTER_H
 #define RDMAPUT_POSTER_H
@@ -35,7 +35,7 @@ struct poster_job {
 };
 
 struct poster_result {
-    bool confirmed; /* the far adapter has carried out all writes; else their completions alone say so */
+    bool confirmed;        /* the far adapter has carried out all writes, not only completed them */
     uint64_t acknowledged; /* bytes of completed work requests */
     uint64_t work_requests, gather_entries;
     uint64_t duration_ns;

@@ -103,8 +103,8 @@ static int begin_object(struct receiver *receiver, struct error *err)
     receiver->declared = open.open.size;
     if (receiver->slot_count > open.open.slot_limit)
         receiver->slot_count = open.open.slot_limit;
-    receiver->object =
-        receiver->sink->ops->begin(receiver->sink, open.open.name, open.open.size, err);
+    receiver->object = receiver->sink->ops->begin(receiver->sink, open.open.name, open.open.size,
+                                                  err);
     if (!receiver->object)
         return -1;
     receiver->result->admitted = true;
@@ -159,8 +159,7 @@ static int take_chunk(struct receiver *receiver, const struct wire_message *chun
                       struct error *err)
 {
     unsigned slot = chunk->chunk.slot;
-    if (receiver->ended ||
-        !window_sent(&receiver->window, slot, wire_chunk_bytes(chunk)))
+    if (receiver->ended || !window_sent(&receiver->window, slot, wire_chunk_bytes(chunk)))
         return broke(receiver, "a chunk in a slot that is not granted", err);
     if (check_extents(receiver, chunk, err) < 0)
         return -1;

@@ -13,7 +13,7 @@
 #include "sink.h"
 
 struct receiver_result {
-    bool admitted;              /* an object was begun */
+    bool admitted; /* an object was begun */
     bool committed;
     struct digest_value digest; /* of what was committed */
     uint64_t stored;            /* bytes that the sink has taken */
@@ -22,9 +22,9 @@ struct receiver_result {
 };
 
 /*
- * Receives one object on an adopted endpoint: makes its queues in a domain of its own, accepts, and goes
- * through the session to its end. 0 when the object was committed. What was stored of a failed one is
- * abandoned. The endpoint is disconnected, and the caller's to close.
+ * Receives one object on an adopted endpoint: makes its queues in a domain of its own, accepts,
+ * and goes through the session to its end. 0 when the object was committed. What was stored of a
+ * failed one is abandoned. The endpoint is disconnected, and the caller's to close.
  */
 int receiver_run(struct endpoint *endpoint, struct sink *sink, struct receiver_result *result,
                  struct error *err);

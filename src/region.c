@@ -119,8 +119,8 @@ static void take_device_events(struct watch *watch)
     }
 }
 
-/* On InfiniBand and RoCE a refused access leaves the queue pair in its error state, where a client that
- * disconnects leaves it ready. */
+/* On InfiniBand and RoCE a refused access leaves the queue pair in its error state, where a
+ * client that disconnects leaves it ready. */
 static bool is_in_error(const struct endpoint *endpoint)
 {
     struct ibv_qp_attr attr;

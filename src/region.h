@@ -1,6 +1,6 @@
 /*
- * region.h - memory that a server exposes: written by sessions through slots, and, with a ticket, by
- * one-sided writes of whoever holds it.
+ * region.h - memory that a server exposes: written by sessions through slots, and, with a ticket,
+ * by one-sided writes of whoever holds it.
  *
  * With a ticket the memory is registered once, in a domain of its own on the device that the
  * listener is bound to.
@@ -20,9 +20,9 @@
 
 struct region {
     struct memory memory;
-    struct ibv_pd *pd; /* NULL without a ticket */
+    struct ibv_pd *pd;   /* NULL without a ticket */
     struct memory probe; /* where a byte of a client's is read to */
-    char *dump;        /* the file to write it out to; NULL: none */
+    char *dump;          /* the file to write it out to; NULL: none */
 };
 
 /* size bytes of zeroed memory. dump: NULL, or copied. */
@@ -36,15 +36,16 @@ int region_publish(struct region *region, struct rdma_cm_id *listener, struct er
 void region_ticket(const struct region *region, const struct sockaddr *listener,
                    struct ticket *ticket);
 
-/* Writes the memory to the dump file, which appears by rename. 0, also when none is wanted; -1 with *err (74, 73). */
+/* Writes the memory to the dump file, which appears by rename. 0, also when none is wanted; -1
+ * with *err (74, 73). */
 int region_dump(const struct region *region, struct error *err);
 
 /*
  * Serves one client of one-sided writes: makes its queue pair in the region's domain, accepts, and
- * watches until the client disconnects. Nothing is sent or received; an RDMA read now and then tells a
- * client whose host is gone, which is ERROR_TEMPORARY. It reads the byte that the client's hello offers, or
- * nothing; from an iWARP client that offers none it does not read, since siw breaks the connection over a
- * read of nothing that comes while it sends.
+ * watches until the client disconnects. Nothing is sent or received; an RDMA read now and then
+ * tells a client whose host is gone, which is ERROR_TEMPORARY. It reads the byte that the client's
+ * hello offers, or nothing; from an iWARP client that offers none it does not read, since siw
+ * breaks the connection over a read of nothing that comes while it sends.
  */
 int region_serve(struct region *region, struct endpoint *endpoint, const struct wire_hello *hello,
                  struct error *err);

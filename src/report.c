@@ -40,8 +40,9 @@ void report_sent(const char *destination, const struct sender_result *result)
                 describe(result->digest.bytes, result->duration_ns, text, sizeof text),
                 digest_format(&result->digest, checksum));
     log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64 ", chunks %" PRIu64
-                ", pinned %s", destination, result->work_requests, result->gather_entries,
-                result->chunks, units_format_size(result->pinned, pinned));
+                ", pinned %s",
+                destination, result->work_requests, result->gather_entries, result->chunks,
+                units_format_size(result->pinned, pinned));
 }
 
 void report_posted(const char *destination, const struct poster_result *result)

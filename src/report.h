@@ -8,8 +8,8 @@
 #include "receiver.h"
 #include "sender.h"
 
-/* Appends how far a failed session got to its error: "; N bytes were acknowledged". Left out when nothing did and the
- * peer or the network is not the cause. */
+/* Appends how far a failed session got to its error: "; N bytes were acknowledged". Left out
+ * when nothing did and the peer or the network is not the cause. */
 void report_progress(struct error *err, uint64_t bytes, const char *done);
 
 /* An object was committed here. */

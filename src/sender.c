@@ -31,7 +31,7 @@ struct sender {
     struct loader loader;
     struct load loads[WINDOW_MAX_SLOTS]; /* one for each slot */
     struct worker *worker;
-    bool loaded_all; /* the last load came back */
+    bool loaded_all;  /* the last load came back */
     unsigned loading; /* loads at the worker */
 };
 
@@ -79,7 +79,8 @@ static int prepare_loads(struct sender *sender, unsigned count, struct error *er
     return 0;
 }
 
-/* The writes of a load are unsignalled until its message follows: all of them must fit the queue. */
+/* The writes of a load are unsignalled until its message follows: all of them must fit the
+ * queue. */
 static unsigned most_works(const struct endpoint *endpoint)
 {
     unsigned messages = messages_count(SLOT_LIMIT);
@@ -108,8 +109,8 @@ static int prepare(struct sender *sender, struct error *err)
         return -1;
     sender->worker = worker_start(loader_fill, &sender->loader, count, err);
     char size[UNITS_TEXT];
-    log_verbose("%s: device %s, slots %u x %s, max_sge %u",
-                sender->endpoint.peer, endpoint_device_name(&sender->endpoint), count,
+    log_verbose("%s: device %s, slots %u x %s, max_sge %u", sender->endpoint.peer,
+                endpoint_device_name(&sender->endpoint), count,
                 units_format_size(sender->buffer_size, size), sender->endpoint.max_sge);
     return sender->worker ? 0 : -1;
 }
@@ -162,8 +163,7 @@ static int take_loads(struct sender *sender, struct error *err)
     return 0;
 }
 
-static int take_grant(struct sender *sender, const struct wire_message *message,
-                      struct error *err)
+static int take_grant(struct sender *sender, const struct wire_message *message, struct error *err)
 {
     if (message->type != WIRE_GRANT || !window_granted(&sender->window, message->grant.slot))
         return session_unexpected(&sender->session, message, err);

@@ -45,7 +45,8 @@ struct serving {
     atomic_bool done;
 };
 
-/* A client that came while the server was busy: the session before it may only be on its way out. */
+/* A client that came while the server was busy: the session before it may only be on its way
+ * out. */
 struct request {
     struct rdma_cm_id *id;
     struct rdma_conn_param conn;
@@ -64,7 +65,7 @@ struct server {
     struct request waiting[MOST_WAITING];
     unsigned waiting_count;
     bool draining, aborting;
-    bool finished; /* the one transfer of --once has ended */
+    bool finished;  /* the one transfer of --once has ended */
     bool announced; /* the ready file is there */
     int64_t wait_until;
 };
@@ -182,7 +183,8 @@ static int busy(struct error *err)
     return error_hint(err, "try again when it has ended");
 }
 
-/* Whether a client that says this may begin a session; notes what it said and which kind it is to be. */
+/* Whether a client that says this may begin a session; notes what it said and which kind it is
+ * to be. */
 static int admit(const struct server *server, const struct sockaddr *peer, struct request *request,
                  struct error *err)
 {
@@ -190,8 +192,8 @@ static int admit(const struct server *server, const struct sockaddr *peer, struc
     const struct server_job *job = server->job;
     if (admission_check(&job->admission, peer, err) < 0)
         return -1;
-    enum wire_result result =
-        wire_decode_hello(request->conn.private_data, request->conn.private_data_len, hello);
+    enum wire_result result = wire_decode_hello(request->conn.private_data,
+                                                request->conn.private_data_len, hello);
     if (result == WIRE_OTHER_VERSION)
         return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, NULL,
                          "protocol version %u here, %u there", WIRE_VERSION, hello->version);
@@ -234,8 +236,8 @@ static void begin_session(struct server *server, const struct request *request)
     serving->server = server;
     serving->one_sided = request->one_sided;
     serving->hello = request->hello;
-    if (endpoint_adopt(&serving->endpoint, id, &request->conn, server->job->timeout, server->abort_fd,
-                       &failed) == 0) {
+    if (endpoint_adopt(&serving->endpoint, id, &request->conn, server->job->timeout,
+                       server->abort_fd, &failed) == 0) {
         int rc = start_session(serving);
         if (rc == 0) {
             serving->next = server->sessions;
@@ -489,7 +491,8 @@ static int announce(struct server *server, struct error *err)
         if (*c == '\n')
             *c = c[1] ? ' ' : '\0';
     if (rc == 0)
-        log_note("serving on %s: %s, %s", lines[0] ? lines : "no address", server->job->sink->description,
+        log_note("serving on %s: %s, %s", lines[0] ? lines : "no address",
+                 server->job->sink->description,
                  admission_describe(&server->job->admission, who, sizeof who));
     free(lines);
     return rc;

@@ -1,5 +1,6 @@
 /*
- * server.h - accepts connections, admits or refuses them, and runs each session on a thread of its own.
+ * server.h - accepts connections, admits or refuses them, and runs each session on a thread of its
+ * own.
  */
 #ifndef RDMAPUT_SERVER_H
 #define RDMAPUT_SERVER_H
@@ -20,16 +21,17 @@ struct server_job {
     uint64_t wait;               /* ns: how long to wait for the first transfer; 0: for ever */
     bool once;                   /* exit after one admitted transfer, with its status */
     struct admission admission;
-    struct sink *sink;           /* not owned */
-    struct region *region;       /* not owned; NULL: the sink is no region */
-    const char *ready_file;      /* NULL: none */
-    const char *ticket;          /* where the region's ticket goes, "-": standard output; NULL: none */
+    struct sink *sink;      /* not owned */
+    struct region *region;  /* not owned; NULL: the sink is no region */
+    const char *ready_file; /* NULL: none */
+    const char *ticket;     /* where the ticket goes, "-": standard output; NULL: none */
 };
 
 /*
- * Serves until a signal comes, or as once and wait say. 0 when it was drained by a signal or its one
- * transfer succeeded. -1 with *err otherwise: why it cannot serve, how its one transfer failed, that no
- * client came, or (ERROR_INTERRUPTED) that a second signal came. Errors of sessions are printed as they occur.
+ * Serves until a signal comes, or as once and wait say. 0 when it was drained by a signal or its
+ * one transfer succeeded. -1 with *err otherwise: why it cannot serve, how its one transfer
+ * failed, that no client came, or (ERROR_INTERRUPTED) that a second signal came. Errors of
+ * sessions are printed as they occur.
  */
 int server_run(const struct server_job *job, struct error *err);
 

@@ -48,8 +48,8 @@ void session_begin(struct session *session)
 
 static void note_failure(struct session *session, const struct ibv_wc *wc)
 {
-    if (!session->failed || (session->failure.status == IBV_WC_WR_FLUSH_ERR &&
-                             wc->status != IBV_WC_WR_FLUSH_ERR))
+    if (!session->failed ||
+        (session->failure.status == IBV_WC_WR_FLUSH_ERR && wc->status != IBV_WC_WR_FLUSH_ERR))
         session->failure = *wc;
     session->failed = true;
 }
@@ -116,8 +116,8 @@ static int take_message(struct session *session, struct wire_message *message, s
     session->received_count--;
     session->heard_at = clock_now();
     session->talking = session->heard = true;
-    if (messages_received(&session->messages, receive->wr_id, receive->len,
-                          session->endpoint->peer, message, err) < 0)
+    if (messages_received(&session->messages, receive->wr_id, receive->len, session->endpoint->peer,
+                          message, err) < 0)
         return -1;
     log_trace("%s: received %s", session->endpoint->peer, wire_type_name(message->type));
     return 1;
@@ -139,8 +139,8 @@ static bool find_peer_error(struct session *session, struct error *err)
 }
 
 /*
- * The connection broke, or a completion failed. Which one is the cause shows only after a moment: what the
- * peer said before it left comes first, then its leaving, then the completion.
+ * The connection broke, or a completion failed. Which one is the cause shows only after a moment:
+ * what the peer said before it left comes first, then its leaving, then the completion.
  */
 static int broken(struct session *session, struct error *err)
 {
@@ -153,7 +153,8 @@ static int broken(struct session *session, struct error *err)
     if (ended || !session->failed) {
         endpoint_check(session->endpoint, &gone);
         error_set(err, gone.class, gone.stage, gone.subject, "%s", gone.text);
-        return error_hint(err, "the peer ended without a word: look at its own messages, and try again");
+        return error_hint(err,
+                          "the peer ended without a word: look at its own messages, and try again");
     }
     return completion_error(&session->failure, session->endpoint->peer, "a work request", err);
 }
@@ -168,8 +169,8 @@ static int silent(const struct session *session, struct error *err)
                            "long to wait");
 }
 
-/* Waits until a completion, an event, worker_fd or the moment. -1 with *err; else whether worker_fd is
- * readable. */
+/* Waits until a completion, an event, worker_fd or the moment. -1 with *err; else whether
+ * worker_fd is readable. */
 static int wait_until(struct session *session, int worker_fd, int64_t moment, struct error *err)
 {
     struct endpoint *endpoint = session->endpoint;
@@ -231,8 +232,7 @@ static int post_failed(struct session *session, struct error *err)
     return broken(session, err);
 }
 
-static int send_now(struct session *session, const struct wire_message *message,
-                    struct error *err)
+static int send_now(struct session *session, const struct wire_message *message, struct error *err)
 {
     log_trace("%s: sending %s", session->endpoint->peer, wire_type_name(message->type));
     session->talking = true;
@@ -307,8 +307,8 @@ static int64_t keep_alive(struct session *session, struct error *err)
     return silence_ends(session) + 1;
 }
 
-enum session_next session_next(struct session *session, int worker_fd,
-                               struct wire_message *message, struct error *err)
+enum session_next session_next(struct session *session, int worker_fd, struct wire_message *message,
+                               struct error *err)
 {
     for (;;) {
         if (check(session, err) < 0)
@@ -339,8 +339,7 @@ int session_unexpected(const struct session *session, const struct wire_message 
                        struct error *err)
 {
     return error_set(err, ERROR_PROTOCOL, STAGE_TRANSFER, session->endpoint->peer,
-                     "the peer broke the protocol: %s out of order",
-                     wire_type_name(message->type));
+                     "the peer broke the protocol: %s out of order", wire_type_name(message->type));
 }
 
 int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
@@ -377,8 +376,8 @@ void session_give_up(struct session *session, const struct error *reason)
     if (!messages_can_send(&session->messages, &session->writer))
         return;
     bool interrupted = reason->class == ERROR_INTERRUPTED;
-    message.error.status =
-        (uint8_t)error_exit_status(interrupted ? ERROR_TEMPORARY : reason->class);
+    message.error.status = (uint8_t)error_exit_status(interrupted ? ERROR_TEMPORARY
+                                                                  : reason->class);
     bool about_file = reason->subject[0] && strcmp(reason->subject, session->endpoint->peer) != 0;
     snprintf(message.error.text, sizeof message.error.text, "%.*s%s%.*s", WIRE_MAX_TEXT / 4,
              about_file ? reason->subject : "", about_file ? ": " : "", WIRE_MAX_TEXT / 2,

@@ -1,11 +1,12 @@
 /*
- * session.h - what both ends of a write session share: messages in and out, signs of life, deadlines,
- * and the way a session fails.
+ * session.h - what both ends of a write session share: messages in and out, signs of life,
+ * deadlines, and the way a session fails.
  *
  * A peer is alive while messages of the protocol come from it: transport keepalives do not see a
- * frozen process. A side that has heard nothing for a while sends PING, and gives up when the timeout has
- * passed in silence. The first PING comes soon: siw may leave the first message of a connection lying until
- * the next one comes, when it arrives just as the server's side of the connection is made.
+ * frozen process. A side that has heard nothing for a while sends PING, and gives up when the
+ * timeout has passed in silence. The first PING comes soon: siw may leave the first message of a
+ * connection lying until the next one comes, when it arrives just as the server's side of the
+ * connection is made.
  */
 #ifndef RDMAPUT_SESSION_H
 #define RDMAPUT_SESSION_H
@@ -46,31 +47,38 @@ struct session {
 /* Queue entries for a session with that many slots, each filled by at most works work requests. */
 struct endpoint_wants session_wants(unsigned slots, unsigned works);
 
-/* After endpoint_create_queues, before connecting or accepting: registers messages, posts receives. */
+/* After endpoint_create_queues, before connecting or accepting: registers messages, posts
+ * receives. */
 int session_open(struct session *session, struct endpoint *endpoint, unsigned slots,
                  uint64_t timeout, struct error *err);
 
 /* The connection stands: silence counts from now. */
 void session_begin(struct session *session);
 
-enum session_next { SESSION_ERROR = -1, SESSION_MESSAGE, SESSION_WORKER };
+enum session_next {
+    SESSION_ERROR = -1,
+    SESSION_MESSAGE,
+    SESSION_WORKER
+};
 
 /*
- * Waits for the next thing to do: a message (in *message; PING, PONG and ERROR are dealt with here),
- * or worker_fd (negative: none) has become readable. SESSION_ERROR with *err when the session is over:
- * the peer gave up, went away, kept silent for the timeout, or a signal came.
+ * Waits for the next thing to do: a message (in *message; PING, PONG and ERROR are dealt with
+ * here), or worker_fd (negative: none) has become readable. SESSION_ERROR with *err when the
+ * session is over: the peer gave up, went away, kept silent for the timeout, or a signal came.
  */
-enum session_next session_next(struct session *session, int worker_fd,
-                               struct wire_message *message, struct error *err);
+enum session_next session_next(struct session *session, int worker_fd, struct wire_message *message,
+                               struct error *err);
 
-/* As session_next for a time when only one type of message is due: anything else breaks the protocol. */
+/* As session_next for a time when only one type of message is due: anything else breaks the
+ * protocol. */
 int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
                    struct error *err);
 
 /* Sends a message, waiting for room where it must. */
 int session_send(struct session *session, const struct wire_message *message, struct error *err);
 
-/* Posts an unsignalled RDMA write, waiting for room. A message must follow it (which is signalled). */
+/* Posts an unsignalled RDMA write, waiting for room. A message must follow it (which is
+ * signalled). */
 int session_write(struct session *session, struct ibv_sge *entries, unsigned count,
                   uint64_t remote_addr, uint32_t rkey, struct error *err);
 
@@ -81,11 +89,12 @@ int session_unexpected(const struct session *session, const struct wire_message 
 /* Tells the peer why this side gives up, if it can still be told: within a second. */
 void session_give_up(struct session *session, const struct error *reason);
 
-/* Waits, within the timeout, until all that was posted has completed and the peer has disconnected. */
+/* Waits, within the timeout, until all that was posted has completed and the peer has
+ * disconnected. */
 void session_linger(struct session *session);
 
-/* Disconnects, destroys the queue pair, frees messages and accounts; the caller then frees memory of
- * its own and closes the endpoint. Fine when zeroed. */
+/* Disconnects, destroys the queue pair, frees messages and accounts; the caller then frees
+ * memory of its own and closes the endpoint. Fine when zeroed. */
 void session_close(struct session *session);
 
 #endif

@@ -54,7 +54,8 @@ static struct sink_object *none_begin(struct sink *sink, const char *name, uint6
 {
     (void)sink, (void)name, (void)size;
     error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "the server stores nothing");
-    error_hint(err, "start it with a place to write to: 'rdmaput serve FILE', --region or --discard");
+    error_hint(err,
+               "start it with a place to write to: 'rdmaput serve FILE', --region or --discard");
     return NULL;
 }
 
@@ -76,8 +77,7 @@ static const struct sink_ops none_ops = {
     .free = discard_free,
 };
 
-static struct sink *new_sink(const struct sink_ops *ops, const char *description,
-                             struct error *err)
+static struct sink *new_sink(const struct sink_ops *ops, const char *description, struct error *err)
 {
     struct sink *sink = calloc(1, sizeof *sink);
     if (!sink) {

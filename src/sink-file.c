@@ -1,8 +1,9 @@
 /*
  * sink-file.c - a regular file that is replaced whole.
  *
- * An object grows in a file without a name (O_TMPFILE), so that even a killed server leaves nothing;
- * where the file system has none, in a hidden one beside the target. Both end in a rename.
+ * An object grows in a file without a name (O_TMPFILE), so that even a killed server leaves
+ * nothing; where the file system has none, in a hidden one beside the target. Both end in a
+ * rename.
  */
 #include "config.h"
 
@@ -26,16 +27,16 @@
 
 struct sink_file {
     struct sink sink;
-    char *path;      /* where symbolic links lead */
+    char *path; /* where symbolic links lead */
     char *directory;
-    char *name;      /* the last component */
+    char *name; /* the last component */
 };
 
 struct sink_object {
     struct sink_file *file;
     int fd;
-    bool named;        /* temporary exists under its name */
-    char *temporary;   /* beside the target */
+    bool named;      /* temporary exists under its name */
+    char *temporary; /* beside the target */
 };
 
 static int cannot_create(const char *path, int errnum, struct error *err)
@@ -72,8 +73,8 @@ static char *temporary_name(const struct sink_file *file)
 static int open_temporary(struct sink_object *object)
 {
     object->fd = open(object->file->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    if (object->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT &&
-                            errno != EINVAL))
+    if (object->fd >= 0 ||
+        (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL))
         return object->fd;
     object->fd = open(object->temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
     object->named = object->fd >= 0;
@@ -221,7 +222,8 @@ static int check_target(const struct sink_file *file, const char *path, struct e
         if (errno != ENOENT || path[strlen(path) - 1] == '/')
             return cannot_create(path, errno == ENOENT ? ENOTDIR : errno, err);
     } else if (S_ISDIR(st.st_mode)) {
-        error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path, "is a directory, and one FILE is due");
+        error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,
+                  "is a directory, and one FILE is due");
         return error_hint(err, "name a file in it");
     } else if (!S_ISREG(st.st_mode)) {
         error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,

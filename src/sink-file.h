@@ -5,9 +5,9 @@
 #include "sink.h"
 
 /*
- * A regular file at path, created or replaced when an object is whole. A path that is a symbolic link
- * stands for what it points to. Checks that the directory is there and can be written, and that path
- * is no directory, device, FIFO or socket. NULL with *err (73).
+ * A regular file at path, created or replaced when an object is whole. A path that is a symbolic
+ * link stands for what it points to. Checks that the directory is there and can be written, and
+ * that path is no directory, device, FIFO or socket. NULL with *err (73).
  */
 struct sink *sink_file_new(const char *path, struct error *err);
 

@@ -15,14 +15,14 @@ struct sink;
 struct sink_object; /* one object on its way in; each kind has its own */
 
 struct sink_ops {
-    const char *kind;  /* "file", for messages */
-    bool stores;       /* what arrives is kept: not everybody may write */
-    bool exclusive;    /* one session at a time */
+    const char *kind; /* "file", for messages */
+    bool stores;      /* what arrives is kept: not everybody may write */
+    bool exclusive;   /* one session at a time */
 
     /*
      * Begins an object. name: what the client asked for, empty for none. size: bytes, or
-     * WIRE_UNKNOWN. NULL with *err: nothing was made then. All of these may be called from several threads, for
-     * different objects.
+     * WIRE_UNKNOWN. NULL with *err: nothing was made then. All of these may be called from several
+     * threads, for different objects.
      */
     struct sink_object *(*begin)(struct sink *sink, const char *name, uint64_t size,
                                  struct error *err);
@@ -31,8 +31,8 @@ struct sink_ops {
     int (*store)(struct sink_object *object, uint64_t offset, const void *data, size_t len,
                  struct error *err);
 
-    /* The object is whole and verified, of size bytes: it appears. Frees the object in any case. -1 with *err, and nothing
-     * appeared. */
+    /* The object is whole and verified, of size bytes: it appears. Frees the object in any
+     * case. -1 with *err, and nothing appeared. */
     int (*commit)(struct sink_object *object, uint64_t size, struct error *err);
 
     /* The object came to nothing: what was made goes. Frees the object. */

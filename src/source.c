@@ -202,7 +202,8 @@ static int resolve(const struct file *file, const struct segment *segment, uint6
     case SEGMENT_BEFORE_START:
         return error_set(err, ERROR_SOURCE, STAGE_OPEN, file->path,
                          "too short: OFFSET -%" PRIu64 " lies before the start of its %" PRIu64
-                         " bytes", segment->offset, file->size);
+                         " bytes",
+                         segment->offset, file->size);
     case SEGMENT_PAST_END:
         return error_set(err, ERROR_SOURCE, STAGE_OPEN, file->path,
                          "too short: the segment ends past its %" PRIu64 " bytes", file->size);
@@ -270,8 +271,7 @@ static int reopen(struct source *source, struct file *file, struct error *err)
 /* Whether the stream has something to read: waits for it, or for stop_fd. */
 static int await_stream(const struct file *file, int stop_fd, int timeout, struct error *err)
 {
-    struct pollfd fds[] = {{.fd = file->fd, .events = POLLIN},
-                           {.fd = stop_fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = file->fd, .events = POLLIN}, {.fd = stop_fd, .events = POLLIN}};
     int n;
     do
         n = poll(fds, 2, timeout);

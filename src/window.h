@@ -13,7 +13,12 @@
 
 #define WINDOW_MAX_SLOTS 64
 
-enum window_state { WINDOW_FREE = 0, WINDOW_GRANTED, WINDOW_FILLING, WINDOW_SENT };
+enum window_state {
+    WINDOW_FREE = 0,
+    WINDOW_GRANTED,
+    WINDOW_FILLING,
+    WINDOW_SENT
+};
 
 struct window {
     unsigned count;

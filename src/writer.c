@@ -32,7 +32,8 @@ unsigned writer_room(const struct writer *writer)
 static void remember(struct writer *writer, uint64_t wr_id, uint64_t bytes, bool is_write)
 {
     unsigned at = (writer->head + writer->used) % writer->depth;
-    writer->posted[at] = (struct writer_request){.wr_id = wr_id, .bytes = bytes, .is_write = is_write};
+    writer->posted[at] = (struct writer_request){
+        .wr_id = wr_id, .bytes = bytes, .is_write = is_write};
     writer->used++;
 }
 
@@ -43,11 +44,13 @@ static int post_error(const struct writer *writer, int errnum, const char *what,
     if (number == ENOMEM)
         return error_set_errno(err, ERROR_RESOURCE, STAGE_POST, writer->peer, number,
                                "cannot post %s: the send queue of %u entries is full, or memory "
-                               "ran out", what, writer->depth);
+                               "ran out",
+                               what, writer->depth);
     if (number == EINVAL)
         return error_set_errno(err, ERROR_RESOURCE, STAGE_POST, writer->peer, number,
                                "cannot post %s: the device refuses its size, its number of gather "
-                               "entries, or the queue pair's state", what);
+                               "entries, or the queue pair's state",
+                               what);
     return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_POST, writer->peer, number,
                            "cannot post %s", what);
 }

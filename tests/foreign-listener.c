@@ -16,6 +16,8 @@
  * connection has ended, or by SIGTERM. Exit status: 0; 1 when something failed, also when bytes next
  * to the exposed ones were written; 64 usage; 75 time limit.
  */
+#include "config.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
