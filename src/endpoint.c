@@ -15,7 +15,6 @@
 
 /* Finite everywhere: 7 means for ever as an RNR retry count, and on rxe as a retry count too. */
 #define RETRY_COUNT 6
-#define RECHECK_MS 20
 #define ACK_TIMEOUT_UNIT_NS 4096
 #define IB_REJECT_NO_LISTENER 8
 #define IB_REJECT_BY_CONSUMER 28
@@ -428,13 +427,6 @@ void endpoint_refuse(struct endpoint *endpoint, const void *data, unsigned len)
 bool endpoint_is_iwarp(const struct endpoint *endpoint)
 {
     return endpoint->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
-}
-
-int endpoint_poll_ms(const struct endpoint *endpoint, int64_t moment)
-{
-    int ms = clock_poll_ms(moment);
-    bool may_lose = endpoint_is_iwarp(endpoint);
-    return may_lose && (ms < 0 || ms > RECHECK_MS) ? RECHECK_MS : ms;
 }
 
 int endpoint_fd(const struct endpoint *endpoint)

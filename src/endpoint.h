@@ -87,14 +87,6 @@ void endpoint_refuse(struct endpoint *endpoint, const void *data, unsigned len);
 /* Whether the connection's device is one for iWARP; else InfiniBand or RoCE. */
 bool endpoint_is_iwarp(const struct endpoint *endpoint);
 
-/*
- * How long to wait for a completion until the moment (clock.h), as poll(2) takes it. Where a
- * device may lose the event of a completion, no longer than a moment: poll the queue again then.
- * (siw reads the flag that asks for an event without a barrier after it has written the
- * completion.)
- */
-int endpoint_poll_ms(const struct endpoint *endpoint, int64_t moment);
-
 /* The descriptor that becomes readable for an event of the connection. */
 int endpoint_fd(const struct endpoint *endpoint);
 

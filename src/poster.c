@@ -236,12 +236,22 @@ static int reap(struct poster *poster, struct error *err)
     return count;
 }
 
-/* Waits for a completion, an event of the connection or a loaded buffer. */
-static int wait_for_more(struct poster *poster, bool completions_due, struct error *err)
+/* Whether completions are due, and none came for the timeout. */
+static bool is_overdue(const struct poster *poster, bool completions_due)
+{
+    return completions_due &&
+           clock_now() - poster->moved_at >= (int64_t)poster->job->target.timeout;
+}
+
+/* Waits for a completion, an event of the connection or a loaded buffer, at most until the
+ * moment. */
+static int wait_for_more(struct poster *poster, bool completions_due, int64_t moment,
+                         struct error *err)
 {
     struct endpoint *endpoint = &poster->endpoint;
-    int64_t deadline = completions_due ? poster->moved_at + (int64_t)poster->job->target.timeout
-                                       : CLOCK_NEVER;
+    int64_t overdue = poster->moved_at + (int64_t)poster->job->target.timeout;
+    if (completions_due && overdue < moment)
+        moment = overdue;
     if (completion_arm(&endpoint->queue, err) < 0)
         return -1;
     int count = reap(poster, err);
@@ -251,7 +261,7 @@ static int wait_for_more(struct poster *poster, bool completions_due, struct err
                            {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                            {.fd = endpoint->stop_fd, .events = POLLIN},
                            {.fd = worker_fd(poster->worker), .events = POLLIN}};
-    int n = poll(fds, 4, endpoint_poll_ms(endpoint, deadline));
+    int n = poll(fds, 4, clock_poll_ms(moment));
     if (n < 0 && errno != EINTR)
         return error_set_errno(err, ERROR_BUG, STAGE_COMPLETION, NULL, errno, "poll failed");
     if (n > 0 && fds[1].revents)
@@ -259,9 +269,7 @@ static int wait_for_more(struct poster *poster, bool completions_due, struct err
     if (n > 0 && fds[2].revents)
         return error_set(err, ERROR_INTERRUPTED, STAGE_COMPLETION, endpoint->peer,
                          "interrupted by a signal");
-    if (n == 0 && completions_due && clock_now() >= deadline)
-        return silent(poster, err);
-    return 0;
+    return n == 0 && is_overdue(poster, completions_due) ? silent(poster, err) : 0;
 }
 
 /*
@@ -287,7 +295,7 @@ static int await_room(struct poster *poster, struct error *err)
 {
     while (writer_room(&poster->writer) == 0) {
         int count = reap(poster, err);
-        if (count < 0 || (count == 0 && wait_for_more(poster, true, err) < 0))
+        if (count < 0 || (count == 0 && wait_for_more(poster, true, CLOCK_NEVER, err) < 0))
             return -1;
     }
     return 0;
@@ -380,7 +388,7 @@ static int transfer(struct poster *poster, struct error *err)
         int count = reap(poster, err);
         if (count < 0)
             return -1;
-        if (count == 0 && wait_for_more(poster, due, err) < 0)
+        if (count == 0 && wait_for_more(poster, due, CLOCK_NEVER, err) < 0)
             return -1;
     }
 }
@@ -406,16 +414,15 @@ static int confirm(struct poster *poster, struct error *err)
             return broken(poster, NULL, err);
         return 0;
     }
-    bool nudge = endpoint_is_iwarp(&poster->endpoint);
-    int64_t nudge_at = clock_after(SETTLE_NS);
+    int64_t nudge_at = endpoint_is_iwarp(&poster->endpoint) ? clock_after(SETTLE_NS) : CLOCK_NEVER;
     poster->moved_at = clock_now();
     if (writer_read_nothing(&poster->writer, poster->job->context + poster->posted, err) < 0)
         return post_failed(poster, err);
     while (!poster->read_done) {
-        if (wait_for_more(poster, true, err) < 0)
+        if (wait_for_more(poster, true, nudge_at, err) < 0)
             return -1;
-        if (nudge && !poster->read_done && clock_now() >= nudge_at) {
-            nudge = false;
+        if (!poster->read_done && clock_now() >= nudge_at) {
+            nudge_at = CLOCK_NEVER;
             if (write_nothing(poster, err) < 0)
                 return -1;
         }

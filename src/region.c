@@ -53,11 +53,11 @@ int region_publish(struct region *region, struct rdma_cm_id *listener, struct er
     if (flags < 0 || fcntl(listener->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return error_set_errno(err, ERROR_BUG, STAGE_REGISTER, NULL, errno,
                                "cannot make the device's events non-blocking");
-    if (memory_map(&region->probe, 1, err) < 0 ||
-        memory_register_region(&region->probe, region->pd, "a probe", err) < 0)
+    if (memory_register_region(&region->memory, region->pd, "remote write, the whole region", err) <
+            0 ||
+        memory_map(&region->probe, 1, err) < 0)
         return -1;
-    return memory_register_region(&region->memory, region->pd, "remote write, the whole region",
-                                  err);
+    return memory_register_region(&region->probe, region->pd, "a probe", err);
 }
 
 void region_ticket(const struct region *region, const struct sockaddr *listener,
@@ -215,7 +215,7 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
                                {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                                {.fd = endpoint->stop_fd, .events = POLLIN},
                                {.fd = endpoint->id->verbs->async_fd, .events = POLLIN}};
-        if (poll(fds, 4, endpoint_poll_ms(endpoint, moment)) <= 0)
+        if (poll(fds, 4, clock_poll_ms(moment)) <= 0)
             continue;
         take_device_events(watch);
         if (fds[1].revents)

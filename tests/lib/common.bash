@@ -162,14 +162,14 @@ within() {
 
 # ---- processes ------------------------------------------------------------------------------
 
-# ARG... - the program, killed after 60 seconds (status 124); for `run rdmaput ARG...` too. (timeout(1)
+# ARG... - the program, killed after ${RUN_LIMIT:-60} seconds (status 124); for `run rdmaput ARG...` too. (timeout(1)
 # would do, but in a guest each exec takes its time.)
 rdmaput() {
   local pid status=0
   exec_quietly "$RDMAPUT" "$@" <&0 &
   pid=$!
-  if ! WAIT_LIMIT=60 wait_until is_gone "$pid"; then
-    echo "killed after 60 s: rdmaput $*" >&2
+  if ! WAIT_LIMIT=${RUN_LIMIT:-60} wait_until is_gone "$pid"; then
+    echo "killed after ${RUN_LIMIT:-60} s: rdmaput $*" >&2
     kill -KILL "$pid"
     return 124
   fi
@@ -195,9 +195,21 @@ exec_quietly() {
   exec "$@"
 }
 
+# PID - what its threads wait for, as far as the system tells
+show_process() {
+  local task
+  for task in /proc/"$1"/task/*; do
+    echo "---- $task: $(grep -s State "$task/status") in $(cat "$task/wchan" 2> /dev/null)"
+    cat "$task/stack" 2> /dev/null || true
+  done
+}
+
 # PID [SECONDS] - waits for its end; sets process_status (128 + N when signal N ended it)
 wait_process() {
-  WAIT_LIMIT=${2:-$WAIT_LIMIT} wait_until is_gone "$1" || fail "process $1 did not end within ${2:-$WAIT_LIMIT} s"
+  if ! WAIT_LIMIT=${2:-$WAIT_LIMIT} wait_until is_gone "$1"; then
+    show_process "$1"
+    fail "process $1 did not end within ${2:-$WAIT_LIMIT} s"
+  fi
   process_status=0
   wait "$1" || process_status=$?
   [ $process_status -ne 98 ] || fail "process $1 ended with a sanitizer's report"

@@ -255,7 +255,7 @@ static void test_what_looks_like_a_ticket(void **state)
     } rows[] = {
         {"rdmaput1,", true},   {"rdmaput2", true},   {"rdmaput9whatever", true},
         {"rdmaput", false},    {"rdmaput-1", false}, {"rdmaput.example.org", false},
-        {" rdmaput1,", false}, {"", false},          {"rdmapu", false},
+        {" rdmaput1,", true},  {"", false},          {"rdmapu", false},
         {"xrdmaput1,", false},
     };
 

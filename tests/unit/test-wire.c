@@ -937,7 +937,7 @@ static void bytes_of_private_data_are_as_specified(void **state)
     uint8_t buf[PRIVATE_MAX + 1];
 
     (void)state;
-    assert_int_equal(encode_private(HELLO, buf), 28);
+    assert_int_equal(encode_private(HELLO, buf), WIRE_HELLO_BYTES);
     assert_memory_equal(buf, hello, sizeof(hello));
     assert_int_equal(encode_private(WELCOME, buf), sizeof(welcome));
     assert_memory_equal(buf, welcome, sizeof(welcome));
