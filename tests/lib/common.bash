@@ -144,7 +144,13 @@ has_text() {
   [[ $text == *"$2"* ]]
 }
 
-is_gone() { ! kill -0 "$1" 2> /dev/null; }
+# A process that ended counts as gone before bash has taken note of it, for which it may take its time.
+is_gone() {
+  local stat
+  { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 0
+  stat=${stat##*) }
+  [ "${stat%% *}" = Z ]
+}
 exists() { [ -e "$1" ]; }
 is_absent() { [ ! -e "$1" ]; }
 
