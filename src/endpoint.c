@@ -187,6 +187,7 @@ static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *ev
         return error_set(err, ERROR_TEMPORARY, stage, endpoint->peer,
                          "the peer closed the connection");
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        endpoint->removed = true;
         return error_set(err, ERROR_UNAVAILABLE, stage, endpoint->peer,
                          "the RDMA device was removed from this host");
     case RDMA_CM_EVENT_ADDR_ERROR:
@@ -449,6 +450,9 @@ int endpoint_check(struct endpoint *endpoint, struct error *err)
     }
     if (!endpoint->gone)
         return 0;
+    if (endpoint->removed)
+        return error_set(err, ERROR_UNAVAILABLE, STAGE_TRANSFER, endpoint->peer,
+                         "the RDMA device was removed from this host");
     return error_set(err, ERROR_TEMPORARY, STAGE_TRANSFER, endpoint->peer,
                      "the peer closed the connection");
 }

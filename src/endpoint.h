@@ -30,6 +30,7 @@ struct endpoint {
     bool answered; /* this side, or the program at the far end, has accepted or refused */
     bool connected;
     bool gone; /* DISCONNECTED, or an event that ends the connection, was seen */
+    bool removed; /* gone because this host's device is */
     unsigned send_depth, max_sge, max_inline; /* of the queue pair */
     uint64_t max_msg_sz;                      /* bytes in one work request */
     unsigned initiator_depth;                 /* RDMA reads that may be under way from here */

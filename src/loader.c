@@ -153,14 +153,15 @@ void loader_fill(void *context, void *job, int stop_fd)
     load->work_count = load->extent_count = 0;
     load->bytes = 0;
     load->last = false;
-    while (load->work_count < loader->most_works) {
+    while (!loader->failed && load->work_count < loader->most_works) {
         if (!plan_next(loader->plan, &loader->limits, load->size, &slot, &planned)) {
             load->last = true;
             return;
         }
         if (planned.count == 0)
             return;
-        if (add_work(loader, load, &planned, &slot, stop_fd) < 0 || enough(loader, load, &planned))
+        loader->failed = add_work(loader, load, &planned, &slot, stop_fd) < 0;
+        if (loader->failed || enough(loader, load, &planned))
             return;
     }
 }

@@ -48,6 +48,7 @@ struct loader {
     struct plan_limits limits;
     unsigned most_works; /* work requests in one load */
     struct plan_entry *scratch;
+    bool failed; /* a load failed: nothing more is read */
 };
 
 /* with_digest: every byte is added to a digest, which takes only offsets that never go back. */

@@ -206,7 +206,7 @@ static void note(struct poster *poster, const struct ibv_wc *wc, struct ibv_wc *
     poster->moved_at = clock_now();
     if (wc->wr_id - poster->job->context == poster->posted) {
         poster->read_done = succeeded;
-    } else if (request.is_write) {
+    } else if (request.is_write && wc->wr_id - poster->job->context < poster->posted) {
         poster->job->completed(request.wr_id, request.bytes, ibv_wc_status_str(wc->status));
         poster->retired = request.wr_id - poster->job->context + 1;
     }
@@ -269,7 +269,12 @@ static int wait_for_more(struct poster *poster, bool completions_due, int64_t mo
     if (n > 0 && fds[2].revents)
         return error_set(err, ERROR_INTERRUPTED, STAGE_COMPLETION, endpoint->peer,
                          "interrupted by a signal");
-    return n == 0 && is_overdue(poster, completions_due) ? silent(poster, err) : 0;
+    if (!is_overdue(poster, completions_due))
+        return 0;
+    count = reap(poster, err);
+    if (count != 0)
+        return count < 0 ? -1 : 0;
+    return silent(poster, err);
 }
 
 /*
@@ -335,9 +340,9 @@ static void load_more(struct poster *poster)
     }
 }
 
-static int outside(uint64_t end, uint64_t length, struct error *err)
+static int outside(const char *host, uint64_t end, uint64_t length, struct error *err)
 {
-    error_set(err, ERROR_UNAVAILABLE, STAGE_POST, NULL,
+    error_set(err, ERROR_UNAVAILABLE, STAGE_POST, host,
               "the segments end at byte %" PRIu64 ", outside the region of %" PRIu64 " bytes", end,
               length);
     return error_hint(err, "check the segments' LENGTH and =REMOTE, or serve a larger --region");
@@ -348,7 +353,8 @@ static int fits_region(const struct poster *poster, const struct load *load, str
     uint64_t length = poster->job->length;
     for (unsigned i = 0; length > 0 && i < load->work_count; i++)
         if (load->works[i].dest > length || load->works[i].bytes > length - load->works[i].dest)
-            return outside(load->works[i].dest + load->works[i].bytes, length, err);
+            return outside(poster->job->target.host, load->works[i].dest + load->works[i].bytes,
+                           length, err);
     return 0;
 }
 
@@ -465,7 +471,7 @@ int poster_run(const struct poster_job *job, struct poster_result *result, struc
     *result = (struct poster_result){.confirmed = false};
     uint64_t size = plan_size(job->plan);
     if (job->length > 0 && size != PLAN_UNKNOWN && size > job->length)
-        return outside(size, job->length, err);
+        return outside(job->target.host, size, job->length, err);
     struct poster *poster = calloc(1, sizeof *poster);
     if (!poster)
         return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");

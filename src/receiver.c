@@ -40,6 +40,7 @@ struct receiver {
     struct window window;
     struct sink_object *object; /* the worker's, once it runs */
     struct digest *digest;      /* likewise */
+    bool store_failed;          /* likewise */
     uint64_t declared;          /* size as opened, or WIRE_UNKNOWN */
     uint64_t expected;          /* the least offset that may come */
     bool ended;                 /* END came */
@@ -82,17 +83,21 @@ static void store_slot(struct receiver *receiver, struct store *store)
     }
 }
 
-/* A worker_function. After a failure nothing more is done, since the session ends by it. */
+/* A worker_function. After a failure nothing more is done, least of all a commit: the session
+ * ends by the job that failed, which is taken first. */
 static void do_store(void *context, void *job, int stop_fd)
 {
     struct receiver *receiver = context;
     struct store *store = job;
     (void)stop_fd;
     error_clear(&store->error);
+    if (receiver->store_failed)
+        return;
     if (store->commit)
         commit_object(receiver, store);
     else
         store_slot(receiver, store);
+    receiver->store_failed = error_is_set(&store->error);
 }
 
 static int begin_object(struct receiver *receiver, struct error *err)

@@ -227,7 +227,7 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
 }
 
 int region_serve(struct region *region, struct endpoint *endpoint, const struct wire_hello *hello,
-                 struct error *err)
+                 bool *stood, struct error *err)
 {
     static const struct endpoint_wants wants = {.send_depth = 2, .max_sge = 1};
     static const struct wire_welcome welcome = {.version = WIRE_VERSION};
@@ -242,6 +242,7 @@ int region_serve(struct region *region, struct endpoint *endpoint, const struct 
     int rc = endpoint_accept(endpoint, greeted ? data : NULL, greeted ? len : 0,
                              clock_after(endpoint->timeout), err);
     if (rc == 0) {
+        *stood = true;
         watch.probed_at = clock_now();
         bool can_probe = hello->probe_addr != 0 || !endpoint_is_iwarp(endpoint);
         rc = watch_client(&watch, can_probe && endpoint->initiator_depth > 0, err);

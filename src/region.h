@@ -48,6 +48,6 @@ int region_dump(const struct region *region, struct error *err);
  * breaks the connection over a read of nothing that comes while it sends.
  */
 int region_serve(struct region *region, struct endpoint *endpoint, const struct wire_hello *hello,
-                 struct error *err);
+                 bool *stood, struct error *err);
 
 #endif

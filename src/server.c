@@ -101,11 +101,12 @@ static int serve_one_sided(struct serving *serving)
 {
     struct region *region = serving->server->job->region;
     bool iwarp = endpoint_is_iwarp(&serving->endpoint);
-    serving->admitted = true;
-    if (region_serve(region, &serving->endpoint, &serving->hello, &serving->error) < 0)
-        return -1;
-    log_verbose("%s: the one-sided session ended", serving->endpoint.peer);
-    int rc = region_dump(region, &serving->error);
+    int rc = region_serve(region, &serving->endpoint, &serving->hello, &serving->admitted,
+                          &serving->error);
+    if (rc == 0) {
+        log_verbose("%s: the one-sided session ended", serving->endpoint.peer);
+        rc = region_dump(region, &serving->error);
+    }
     if (serving->server->job->once && iwarp)
         stay_for_a_while(serving->server);
     return rc;
@@ -349,6 +350,7 @@ static void heed_signals(struct server *server)
     int count = signals_count();
     if (count > 0 && !server->draining) {
         server->draining = true;
+        take_waiting(server); /* turned away while their channel is there, the listener's */
         listener_close(&server->listener);
         if (server->session_count > 0)
             log_note("%s: no new sessions; %u running; once more to abort",
@@ -520,6 +522,8 @@ int server_run(const struct server_job *job, struct error *err)
     int rc = open_server(&server, err);
     if (rc == 0)
         rc = loop(&server, err);
+    server.draining = true;
+    take_waiting(&server);
     listener_close(&server.listener);
     end_sessions(&server);
     if (server.announced)

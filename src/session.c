@@ -68,6 +68,7 @@ static void note_received(struct session *session, const struct ibv_wc *wc)
     assert(session->received_count < MESSAGES_MAX);
     session->received[at] = (struct session_receive){.wr_id = wc->wr_id, .len = wc->byte_len};
     session->received_count++;
+    session->heard_at = clock_now();
 }
 
 /* Takes all completions there are. Their count, or -1 with *err. */
@@ -114,7 +115,6 @@ static int take_message(struct session *session, struct wire_message *message, s
     struct session_receive *receive = &session->received[session->received_head];
     session->received_head = (session->received_head + 1) % MESSAGES_MAX;
     session->received_count--;
-    session->heard_at = clock_now();
     session->talking = session->heard = true;
     if (messages_received(&session->messages, receive->wr_id, receive->len, session->endpoint->peer,
                           message, err) < 0)
@@ -153,6 +153,8 @@ static int broken(struct session *session, struct error *err)
     if (ended || !session->failed) {
         endpoint_check(session->endpoint, &gone);
         error_set(err, gone.class, gone.stage, gone.subject, "%s", gone.text);
+        if (session->endpoint->removed)
+            return -1;
         return error_hint(err,
                           "the peer ended without a word: look at its own messages, and try again");
     }
