@@ -45,12 +45,20 @@ int admission_check(const struct admission *admission, const struct sockaddr *pe
                       address_format_host(peer, host));
 }
 
+static bool allows_any(const struct admission *admission)
+{
+    for (size_t i = 0; i < admission->count; i++)
+        if (admission->networks[i].any)
+            return true;
+    return false;
+}
+
 char *admission_describe(const struct admission *admission, char *buf, size_t size)
 {
-    if (admission->count > 0)
-        snprintf(buf, size, "for the networks of --allow");
-    else if (admission->anybody)
+    if (admission->count == 0 ? admission->anybody : allows_any(admission))
         snprintf(buf, size, "for anybody");
+    else if (admission->count > 0)
+        snprintf(buf, size, "for the networks of --allow");
     else
         snprintf(buf, size, "for this host and its subnets");
     return buf;

@@ -82,6 +82,9 @@ static void check_combination(const struct arguments *arguments, struct argp_sta
     int places = (arguments->sink != NULL) + (arguments->region_size > 0) + arguments->discard;
     if (places > 1)
         argp_error(state, "SINK, --region and --discard exclude each other");
+    if (places == 0 && arguments->once)
+        argp_error(state, "--once waits for a transfer, and there is no place for one: FILE, "
+                          "--region or --discard");
     if (arguments->dump && arguments->region_size == 0)
         argp_error(state, "--dump goes with --region");
     if (arguments->ticket && arguments->region_size == 0)

@@ -85,6 +85,12 @@ static int interrupted(const struct endpoint *endpoint, enum error_stage stage, 
     return error_set(err, ERROR_INTERRUPTED, stage, endpoint->peer, "interrupted by a signal");
 }
 
+int endpoint_heed_stop(const struct endpoint *endpoint, enum error_stage stage, struct error *err)
+{
+    struct pollfd fd = {.fd = endpoint->stop_fd, .events = POLLIN};
+    return poll(&fd, 1, 0) > 0 ? interrupted(endpoint, stage, err) : 0;
+}
+
 static int timed_out(const struct endpoint *endpoint, enum error_stage stage, struct error *err)
 {
     error_set(err, ERROR_TEMPORARY, stage, endpoint->peer,
@@ -170,7 +176,8 @@ static int rejected_error(struct endpoint *endpoint, const struct rdma_cm_event 
         keep_answer(event, answer);
         error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer,
                   "connection refused by the program that listens there");
-        return error_hint(err, "is that 'rdmaput serve'? its own messages say why");
+        return error_hint(err,
+                          "is that 'rdmaput serve', on that address? its own messages say why");
     }
     return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer,
                      "connection rejected (reason %d)", event->status);

@@ -88,6 +88,9 @@ void endpoint_refuse(struct endpoint *endpoint, const void *data, unsigned len);
 /* Whether the connection's device is one for iWARP; else InfiniBand or RoCE. */
 bool endpoint_is_iwarp(const struct endpoint *endpoint);
 
+/* -1 with *err (ERROR_INTERRUPTED) once stop_fd is readable. For loops that may never wait. */
+int endpoint_heed_stop(const struct endpoint *endpoint, enum error_stage stage, struct error *err);
+
 /* The descriptor that becomes readable for an event of the connection. */
 int endpoint_fd(const struct endpoint *endpoint);
 

@@ -5,6 +5,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,10 +84,20 @@ static int finish(const struct error *err)
     return error_exit_status(err->class);
 }
 
+/* A closed standard stream must not become a file of ours. What takes its place fails as a closed
+ * one does: it can be written where it is to be read, and the other way round. */
+static void open_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
     struct error err = {.class = ERROR_NONE};
     int at = 1;
+    open_standard_streams();
     argp_err_exit_status = EX_USAGE;
     argv[0] = program_name;
     atexit(close_standard_output);

@@ -385,7 +385,8 @@ static bool loading(const struct poster *poster)
 static int transfer(struct poster *poster, struct error *err)
 {
     for (;;) {
-        if (take_loads(poster, err) < 0)
+        if (endpoint_heed_stop(&poster->endpoint, STAGE_COMPLETION, err) < 0 ||
+            take_loads(poster, err) < 0)
             return -1;
         load_more(poster);
         bool due = poster->writer.used > 0;

@@ -313,7 +313,8 @@ enum session_next session_next(struct session *session, int worker_fd, struct wi
                                struct error *err)
 {
     for (;;) {
-        if (check(session, err) < 0)
+        if (endpoint_heed_stop(session->endpoint, STAGE_TRANSFER, err) < 0 ||
+            check(session, err) < 0)
             return SESSION_ERROR;
         int got = take_message(session, message, err);
         if (got < 0)

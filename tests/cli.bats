@@ -509,3 +509,18 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   refused_with_hint 69 '' post a rdmaput1,10.0.0.1,7475,0x7f00,0x12,4096
   assert_dir_holds . a
 }
+
+@test "closed standard streams fail as such, and nothing of the program's takes their place" {
+  echo data > file
+  run timeout 10 bash -c '"$1" write -n missing host 2>&-' - "$RDMAPUT"
+  assert_equal "$status" 66
+  run timeout 10 bash -c '"$1" write -n file host >&-' - "$RDMAPUT"
+  assert_run 74 'Bad file descriptor'
+  run timeout 10 bash -c '"$1" write -n file host <&-' - "$RDMAPUT"
+  assert_equal "$status" 0
+}
+
+@test "--once without a place to write to is a usage error, as it would never end" {
+  run rdmaput serve --once
+  assert_run 64 '--once'
+}

@@ -406,3 +406,23 @@ assert_nothing_left() {
   assert_equal "$server_status" 0
   assert_same source target/object
 }
+
+@test "a client interrupted while it is busy sending ends at once" {
+  local again=()
+  start_file_server
+  truncate -s 1G long
+  truncate -s 64M part
+  for _ in {1..16}; do again+=(part@=0); done
+  start_process busy-write "$RDMAPUT" write --trace long "$dest"
+  assert_interrupted_at_once
+  start_region
+  start_process busy-post "$RDMAPUT" post --trace "${again[@]}" "$ticket"
+  assert_interrupted_at_once
+  assert_nothing_left
+}
+assert_interrupted_at_once() {
+  wait_for_text "$process_err" 'completion'
+  kill -INT "$process_pid"
+  within $((SLACK_MS + 2000)) wait_process "$process_pid"
+  assert_equal "$process_status" 130
+}

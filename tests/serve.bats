@@ -313,3 +313,25 @@ become_nobody() {
   assert_equal "$server_status" 0
   assert_equal "$(< out/f)" begin
 }
+
+@test "a full file system: 74 at both ends, nothing replaced, nothing left, and the server goes on" {
+  [ "$(id -u)" -eq 0 ] || skip 'only root can mount'
+  mkdir small
+  mount -t tmpfs -o size=64k tmpfs small
+  echo old > small/f
+  head -c 50000 /dev/zero > small/fill
+  make_file large 30000
+  start_server small/f
+  run --separate-stderr rdmaput write -t "$dest" large
+  assert_equal "$status" 74
+  [[ $stderr == *'No space left on device'* ]] || fail "$stderr"
+  assert_equal "$(< small/f)" old
+  wait_for_text "$server_err" 'No space left on device'
+  wait_until holds_two
+  rm small/fill
+  client_ends_with 0 ''
+  assert_same a small/f
+  stop_server
+  umount small
+}
+holds_two() { [ "$(ls -A small)" = "$(printf 'f\nfill')" ]; }
