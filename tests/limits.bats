@@ -53,9 +53,13 @@ watch_memory() {
   peak_resident=0 peak_pinned=0
   WAIT_LIMIT=$2 wait_for has_ended "$1"
 }
-has_ended() { ! read_memory "$1"; }
+# In the moment of its exec a process may show no memory, and goes on all the same.
+has_ended() {
+  read_memory "$1" || true
+  is_gone "$1"
+}
 
-# PID - raises peak_resident and peak_pinned; 1 when it has ended
+# PID - raises peak_resident and peak_pinned; 1 when it shows no memory
 read_memory() {
   local key value resident='' pinned=0
   while read -r key value _; do
