@@ -6,6 +6,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,8 +14,10 @@
 #include <unistd.h>
 
 #include "fdio.h"
+#include "signals.h"
 
 #define LINE_SIZE 4096 /* PIPE_BUF: a pipe takes the line whole */
+#define RECHECK_MS 100
 #define PREFIX "rdmaput: "
 
 static enum log_level current_level = LOG_NORMAL;
@@ -32,6 +35,17 @@ enum log_level log_level(void)
 static void print_args(const char *fmt, va_list args) __attribute__((format(printf, 1, 0)));
 static void print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Threads of sessions hear no signals: none of them may keep a process that is to end from ending
+ * because nobody reads its messages. */
+static bool await_room(void)
+{
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    while (poll(&room, 1, RECHECK_MS) == 0)
+        if (signals_count() > 0)
+            return false;
+    return true;
+}
+
 static void print_args(const char *fmt, va_list args)
 {
     char line[LINE_SIZE] = PREFIX;
@@ -43,7 +57,8 @@ static void print_args(const char *fmt, va_list args)
     error_mask(line);
     len = strlen(line);
     line[len++] = '\n';
-    fdio_write(STDERR_FILENO, line, len);
+    if (await_room())
+        fdio_write(STDERR_FILENO, line, len);
     errno = saved_errno;
 }
 

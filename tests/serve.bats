@@ -335,3 +335,19 @@ become_nobody() {
   umount small
 }
 holds_two() { [ "$(ls -A small)" = "$(printf 'f\nfill')" ]; }
+
+@test "messages that nobody reads do not keep a server from ending" {
+  mkfifo messages
+  exec {reader}<> messages
+  start_process mute bash -c 'exec "$0" serve -v --port 0 --bind "$1" --ready-file ready --discard 2> messages' \
+    "$RDMAPUT" "$addr"
+  server_pid=$process_pid
+  wait_for exists ready
+  # One page of the pipe's sixteen holds the first line.
+  run dd if=/dev/zero of=messages bs=4096 count=16 oflag=nonblock
+  assert_output --partial 'Resource temporarily unavailable'
+  run rdmaput write a "$(< ready)"
+  assert_run 0
+  stop_server
+  exec {reader}>&-
+}
