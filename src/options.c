@@ -15,6 +15,8 @@
 #include "units.h"
 
 #define DEFAULT_TIMEOUT (30 * CLOCK_NS_PER_S)
+/* Moments are sums with it, which must not overflow. */
+#define MOST_TIMEOUT ((uint64_t)365 * 24 * 3600 * CLOCK_NS_PER_S)
 #define LIST_LIMIT ((size_t)1 << 30)
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -69,6 +71,8 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
         options->timeout = options_time(state, "--timeout", arg);
         if (options->timeout < 100 * (uint64_t)CLOCK_NS_PER_MS)
             argp_error(state, "--timeout: '%s' is less than 100ms", arg);
+        if (options->timeout > MOST_TIMEOUT)
+            argp_error(state, "--timeout: '%s' is longer than a year", arg);
         return 0;
     case 'v':
         options->level = LOG_VERBOSE;

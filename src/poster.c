@@ -243,10 +243,10 @@ static bool is_overdue(const struct poster *poster, bool completions_due)
            clock_now() - poster->moved_at >= (int64_t)poster->job->target.timeout;
 }
 
-/* Waits for a completion, an event of the connection or a loaded buffer, at most until the
- * moment. */
-static int wait_for_more(struct poster *poster, bool completions_due, int64_t moment,
-                         struct error *err)
+/* Waits for a completion, an event of the connection or, with for_loads, a loaded buffer, at most
+ * until the moment. */
+static int wait_for_more(struct poster *poster, bool completions_due, bool for_loads,
+                         int64_t moment, struct error *err)
 {
     struct endpoint *endpoint = &poster->endpoint;
     int64_t overdue = poster->moved_at + (int64_t)poster->job->target.timeout;
@@ -260,7 +260,7 @@ static int wait_for_more(struct poster *poster, bool completions_due, int64_t mo
     struct pollfd fds[] = {{.fd = endpoint_fd(endpoint), .events = POLLIN},
                            {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                            {.fd = endpoint->stop_fd, .events = POLLIN},
-                           {.fd = worker_fd(poster->worker), .events = POLLIN}};
+                           {.fd = for_loads ? worker_fd(poster->worker) : -1, .events = POLLIN}};
     int n = poll(fds, 4, clock_poll_ms(moment));
     if (n < 0 && errno != EINTR)
         return error_set_errno(err, ERROR_BUG, STAGE_COMPLETION, NULL, errno, "poll failed");
@@ -300,7 +300,7 @@ static int await_room(struct poster *poster, struct error *err)
 {
     while (writer_room(&poster->writer) == 0) {
         int count = reap(poster, err);
-        if (count < 0 || (count == 0 && wait_for_more(poster, true, CLOCK_NEVER, err) < 0))
+        if (count < 0 || (count == 0 && wait_for_more(poster, true, false, CLOCK_NEVER, err) < 0))
             return -1;
     }
     return 0;
@@ -395,7 +395,7 @@ static int transfer(struct poster *poster, struct error *err)
         int count = reap(poster, err);
         if (count < 0)
             return -1;
-        if (count == 0 && wait_for_more(poster, due, CLOCK_NEVER, err) < 0)
+        if (count == 0 && wait_for_more(poster, due, true, CLOCK_NEVER, err) < 0)
             return -1;
     }
 }
@@ -426,7 +426,7 @@ static int confirm(struct poster *poster, struct error *err)
     if (writer_read_nothing(&poster->writer, poster->job->context + poster->posted, err) < 0)
         return post_failed(poster, err);
     while (!poster->read_done) {
-        if (wait_for_more(poster, true, nudge_at, err) < 0)
+        if (wait_for_more(poster, true, false, nudge_at, err) < 0)
             return -1;
         if (!poster->read_done && clock_now() >= nudge_at) {
             nudge_at = CLOCK_NEVER;

@@ -435,6 +435,11 @@ static char *list_addresses(const struct server *server, struct error *err)
         fprintf(out, "%s\n", address_format((const struct sockaddr *)&server->listener.addr, text));
     } else {
         int count = device_addresses(&addresses, err);
+        if (count < 0) {
+            fclose(out);
+            free(lines);
+            return NULL;
+        }
         for (int i = 0; i < count; i++) {
             struct sockaddr *sa = (struct sockaddr *)&addresses[i].addr;
             if (is_link_local(&addresses[i].addr))

@@ -44,6 +44,7 @@ int session_open(struct session *session, struct endpoint *endpoint, unsigned sl
 void session_begin(struct session *session)
 {
     session->heard_at = clock_now();
+    session->due_by = CLOCK_NEVER;
 }
 
 static void note_failure(struct session *session, const struct ibv_wc *wc)
@@ -309,6 +310,16 @@ static int64_t keep_alive(struct session *session, struct error *err)
     return silence_ends(session) + 1;
 }
 
+static int check_due(const struct session *session, struct error *err)
+{
+    char time[UNITS_TEXT];
+    if (clock_now() < session->due_by)
+        return 0;
+    return error_set(err, ERROR_TEMPORARY, STAGE_TRANSFER, session->endpoint->peer,
+                     "timed out: the peer lives, but did not come to the point within %s",
+                     units_format_time(session->timeout, time));
+}
+
 enum session_next session_next(struct session *session, int worker_fd, struct wire_message *message,
                                struct error *err)
 {
@@ -328,8 +339,10 @@ enum session_next session_next(struct session *session, int worker_fd, struct wi
             continue;
         }
         int64_t moment = keep_alive(session, err);
-        if (moment < 0)
+        if (moment < 0 || check_due(session, err) < 0)
             return SESSION_ERROR;
+        if (session->due_by < moment)
+            moment = session->due_by;
         int worker = wait_until(session, worker_fd, moment, err);
         if (worker < 0)
             return SESSION_ERROR;
@@ -348,23 +361,31 @@ int session_unexpected(const struct session *session, const struct wire_message 
 int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
                    struct error *err)
 {
-    if (session_next(session, -1, message, err) == SESSION_ERROR)
+    session->due_by = clock_after(session->timeout);
+    enum session_next next = session_next(session, -1, message, err);
+    session->due_by = CLOCK_NEVER;
+    if (next == SESSION_ERROR)
         return -1;
     return message->type == type ? 0 : session_unexpected(session, message, err);
 }
 
-static void await_sends(struct session *session, int64_t deadline)
+/* stop_fd: ends the wait when readable; negative: none does. */
+static void await_sends(struct session *session, int64_t deadline, int stop_fd)
 {
     struct error ignored = {.class = ERROR_NONE};
     while (session->writer.used > 0 && !session->failed && clock_now() < deadline) {
-        struct pollfd fd = {.fd = completion_fd(&session->endpoint->queue), .events = POLLIN};
+        struct pollfd fds[] = {{.fd = completion_fd(&session->endpoint->queue), .events = POLLIN},
+                               {.fd = stop_fd, .events = POLLIN}};
         if (completion_arm(&session->endpoint->queue, &ignored) < 0)
             return;
         int count = reap(session, &ignored);
         if (count < 0 || endpoint_check(session->endpoint, &ignored) < 0)
             return;
-        if (count == 0 && poll(&fd, 1, clock_poll_ms(deadline)) > 0)
-            completion_drain_events(&session->endpoint->queue);
+        if (count > 0 || poll(fds, 2, clock_poll_ms(deadline)) <= 0)
+            continue;
+        if (fds[1].revents)
+            return;
+        completion_drain_events(&session->endpoint->queue);
     }
 }
 
@@ -387,13 +408,13 @@ void session_give_up(struct session *session, const struct error *reason)
              reason->text);
     snprintf(message.error.hint, sizeof message.error.hint, "%s", reason->hint);
     if (send_now(session, &message, &ignored) == 0)
-        await_sends(session, clock_after(GIVE_UP_NS));
+        await_sends(session, clock_after(GIVE_UP_NS), -1);
 }
 
 void session_linger(struct session *session)
 {
     uint64_t ns = session->timeout;
-    await_sends(session, clock_after(ns));
+    await_sends(session, clock_after(ns), session->endpoint->stop_fd);
     endpoint_await_end(session->endpoint, ns);
 }
 

@@ -33,6 +33,7 @@ struct session {
     struct messages messages;
     struct writer writer;
     uint64_t timeout;  /* ns */
+    int64_t due_by;    /* clock.h: when a message must have come that is due; CLOCK_NEVER */
     int64_t heard_at;  /* clock.h: when the last message came */
     bool talking;      /* a message went either way: before, only the client may speak (iWARP) */
     bool heard;        /* something came from the peer */
@@ -70,7 +71,7 @@ enum session_next session_next(struct session *session, int worker_fd, struct wi
                                struct error *err);
 
 /* As session_next for a time when only one type of message is due: anything else breaks the
- * protocol. */
+ * protocol. It has to come within the timeout, whatever signs of life there are. */
 int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
                    struct error *err);
 
