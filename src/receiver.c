@@ -66,17 +66,17 @@ static void commit_object(struct receiver *receiver, struct store *store)
     if (verify(receiver, store) < 0)
         return;
     receiver->object = NULL;
-    if (receiver->sink->ops->commit(object, store->told.size, &store->error) == 0)
+    if (receiver->sink->ops->commit(object, store->told.size, -1, &store->error) == 0)
         receiver->result->committed = true;
 }
 
-static void store_slot(struct receiver *receiver, struct store *store)
+static void store_slot(struct receiver *receiver, struct store *store, int stop_fd)
 {
     const uint8_t *at = store->data;
     for (unsigned i = 0; i < store->extent_count; i++) {
         const struct wire_extent *extent = &store->extents[i];
         digest_add(receiver->digest, extent->offset, at, extent->length);
-        if (receiver->sink->ops->store(receiver->object, extent->offset, at, extent->length,
+        if (receiver->sink->ops->store(receiver->object, extent->offset, at, extent->length, stop_fd,
                                        &store->error) < 0)
             return;
         at += extent->length;
@@ -89,14 +89,13 @@ static void do_store(void *context, void *job, int stop_fd)
 {
     struct receiver *receiver = context;
     struct store *store = job;
-    (void)stop_fd;
     error_clear(&store->error);
     if (receiver->store_failed)
         return;
     if (store->commit)
         commit_object(receiver, store);
     else
-        store_slot(receiver, store);
+        store_slot(receiver, store, stop_fd);
     receiver->store_failed = error_is_set(&store->error);
 }
 
@@ -108,8 +107,9 @@ static int begin_object(struct receiver *receiver, struct error *err)
     receiver->declared = open.open.size;
     if (receiver->slot_count > open.open.slot_limit)
         receiver->slot_count = open.open.slot_limit;
-    receiver->object = receiver->sink->ops->begin(receiver->sink, open.open.name, open.open.size,
-                                                  err);
+    struct sink_request request = {
+        .name = open.open.name, .size = open.open.size, .bytes = open.open.size};
+    receiver->object = receiver->sink->ops->begin(receiver->sink, &request, -1, err);
     if (!receiver->object)
         return -1;
     receiver->result->admitted = true;
@@ -300,7 +300,7 @@ static void clean_up(struct receiver *receiver)
     session_close(&receiver->session);
     worker_stop(receiver->worker);
     if (receiver->object)
-        receiver->sink->ops->abandon(receiver->object);
+        receiver->sink->ops->abandon(receiver->object, false);
     digest_free(receiver->digest);
     memory_free(&receiver->memory);
 }

@@ -11,14 +11,12 @@ struct sink_object {
     char nothing;
 };
 
-static struct sink_object *discard_begin(struct sink *sink, const char *name, uint64_t size,
-                                         struct error *err)
+static struct sink_object *discard_begin(struct sink *sink, const struct sink_request *request,
+                                         int stop_fd, struct error *err)
 {
-    (void)size;
-    if (name[0]) {
-        sink_refuse_name(sink, name, err);
+    (void)stop_fd;
+    if (sink_refuse_extras(sink, request, err) < 0)
         return NULL;
-    }
     struct sink_object *object = malloc(sizeof *object);
     if (!object)
         error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, errno, "cannot begin an object");
@@ -26,21 +24,23 @@ static struct sink_object *discard_begin(struct sink *sink, const char *name, ui
 }
 
 static int discard_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
-                         struct error *err)
+                         int stop_fd, struct error *err)
 {
-    (void)object, (void)offset, (void)data, (void)len, (void)err;
+    (void)object, (void)offset, (void)data, (void)len, (void)stop_fd, (void)err;
     return 0;
 }
 
-static int discard_commit(struct sink_object *object, uint64_t size, struct error *err)
+static int discard_commit(struct sink_object *object, uint64_t size, int stop_fd,
+                          struct error *err)
 {
-    (void)size, (void)err;
+    (void)size, (void)stop_fd, (void)err;
     free(object);
     return 0;
 }
 
-static void discard_abandon(struct sink_object *object)
+static void discard_abandon(struct sink_object *object, bool keep)
 {
+    (void)keep;
     free(object);
 }
 
@@ -49,10 +49,10 @@ static void discard_free(struct sink *sink)
     free(sink);
 }
 
-static struct sink_object *none_begin(struct sink *sink, const char *name, uint64_t size,
-                                      struct error *err)
+static struct sink_object *none_begin(struct sink *sink, const struct sink_request *request,
+                                      int stop_fd, struct error *err)
 {
-    (void)sink, (void)name, (void)size;
+    (void)sink, (void)request, (void)stop_fd;
     error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "the server stores nothing");
     error_hint(err,
                "start it with a place to write to: 'rdmaput serve FILE', --region or --discard");

@@ -81,15 +81,13 @@ static int open_temporary(struct sink_object *object)
     return object->fd;
 }
 
-static struct sink_object *file_begin(struct sink *sink, const char *name, uint64_t size,
-                                      struct error *err)
+static struct sink_object *file_begin(struct sink *sink, const struct sink_request *request,
+                                      int stop_fd, struct error *err)
 {
     struct sink_file *file = (struct sink_file *)sink;
-    (void)size;
-    if (name[0]) {
-        sink_refuse_name(sink, name, err);
+    (void)stop_fd;
+    if (sink_refuse_extras(sink, request, err) < 0)
         return NULL;
-    }
     struct sink_object *object = calloc(1, sizeof *object);
     if (!object || !(object->temporary = temporary_name(file))) {
         free(object);
@@ -107,8 +105,9 @@ static struct sink_object *file_begin(struct sink *sink, const char *name, uint6
 }
 
 static int file_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
-                      struct error *err)
+                      int stop_fd, struct error *err)
 {
+    (void)stop_fd;
     if (fdio_pwrite(object->fd, data, len, offset) < 0)
         return storage_error(object, "cannot write", STAGE_TRANSFER, err);
     return 0;
@@ -136,9 +135,11 @@ static int give_name(struct sink_object *object)
     return 0;
 }
 
-static int file_commit(struct sink_object *object, uint64_t size, struct error *err)
+static int file_commit(struct sink_object *object, uint64_t size, int stop_fd,
+                       struct error *err)
 {
     int rc = 0;
+    (void)stop_fd;
     if (ftruncate(object->fd, (off_t)size) < 0 || keep_mode(object) < 0 || give_name(object) < 0)
         rc = storage_error(object, "cannot finish", STAGE_COMMIT, err);
     else if (rename(object->temporary, object->file->path) < 0)
@@ -147,6 +148,12 @@ static int file_commit(struct sink_object *object, uint64_t size, struct error *
         object->named = false;
     object_free(object);
     return rc;
+}
+
+static void file_abandon(struct sink_object *object, bool keep)
+{
+    (void)keep;
+    object_free(object);
 }
 
 static void file_free(struct sink *sink)
@@ -164,7 +171,7 @@ static const struct sink_ops file_ops = {
     .begin = file_begin,
     .store = file_store,
     .commit = file_commit,
-    .abandon = object_free,
+    .abandon = file_abandon,
     .free = file_free,
 };
 

@@ -29,16 +29,15 @@ static int too_large(const struct sink_region *sink, uint64_t end, struct error 
     return error_hint(err, "serve a larger --region");
 }
 
-static struct sink_object *region_begin(struct sink *base, const char *name, uint64_t size,
-                                        struct error *err)
+static struct sink_object *region_begin(struct sink *base, const struct sink_request *request,
+                                        int stop_fd, struct error *err)
 {
     struct sink_region *sink = (struct sink_region *)base;
-    if (name[0]) {
-        sink_refuse_name(base, name, err);
+    (void)stop_fd;
+    if (sink_refuse_extras(base, request, err) < 0)
         return NULL;
-    }
-    if (size != WIRE_UNKNOWN && size > sink->region->memory.bytes) {
-        too_large(sink, size, err);
+    if (request->size != WIRE_UNKNOWN && request->size > sink->region->memory.bytes) {
+        too_large(sink, request->size, err);
         return NULL;
     }
     struct sink_object *object = calloc(1, sizeof *object);
@@ -58,8 +57,9 @@ static void clear_gap(struct sink_object *object, uint64_t to)
 }
 
 static int region_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
-                        struct error *err)
+                        int stop_fd, struct error *err)
 {
+    (void)stop_fd;
     uint64_t room = object->sink->region->memory.bytes;
     if (offset > room || len > room - offset)
         return too_large(object->sink, offset + len, err);
@@ -69,9 +69,11 @@ static int region_store(struct sink_object *object, uint64_t offset, const void 
     return 0;
 }
 
-static int region_commit(struct sink_object *object, uint64_t size, struct error *err)
+static int region_commit(struct sink_object *object, uint64_t size, int stop_fd,
+                         struct error *err)
 {
     int rc = 0;
+    (void)stop_fd;
     if (size > object->sink->region->memory.bytes)
         rc = too_large(object->sink, size, err);
     else
@@ -82,8 +84,9 @@ static int region_commit(struct sink_object *object, uint64_t size, struct error
     return rc;
 }
 
-static void region_abandon(struct sink_object *object)
+static void region_abandon(struct sink_object *object, bool keep)
 {
+    (void)keep;
     free(object);
 }
 

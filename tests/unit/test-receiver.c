@@ -15,17 +15,18 @@ struct sink_object {
 };
 
 static int fake_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
-                      struct error *err)
+                      int stop_fd, struct error *err)
 {
-    (void)offset, (void)data, (void)len;
+    (void)offset, (void)data, (void)len, (void)stop_fd;
     if (++object->stores == object->fails_at)
         return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "no space");
     return 0;
 }
 
-static int fake_commit(struct sink_object *object, uint64_t size, struct error *err)
+static int fake_commit(struct sink_object *object, uint64_t size, int stop_fd,
+                       struct error *err)
 {
-    (void)size, (void)err;
+    (void)size, (void)stop_fd, (void)err;
     object->commits++;
     return 0;
 }

@@ -31,6 +31,15 @@ struct bench {
     struct error err;
 };
 
+/* Valid until the next call. */
+static const struct sink_request *request_for(const char *name, uint64_t size)
+{
+    static struct sink_request request;
+
+    request = (struct sink_request){.name = name, .size = size, .bytes = size};
+    return &request;
+}
+
 static bool without_tmpfile; /* as on a file system that has no files without a name */
 
 int open(const char *path, int flags, ...)
@@ -146,7 +155,7 @@ static void open_sink(struct bench *bench, const char *path)
 
 static struct sink_object *begin(struct bench *bench)
 {
-    struct sink_object *object = bench->sink->ops->begin(bench->sink, "", 5, &bench->err);
+    struct sink_object *object = bench->sink->ops->begin(bench->sink, request_for("", 5), -1, &bench->err);
 
     if (!object)
         fail_msg("%s", bench->err.text);
@@ -156,12 +165,12 @@ static struct sink_object *begin(struct bench *bench)
 static void store(struct bench *bench, struct sink_object *object, uint64_t offset,
                   const char *data)
 {
-    assert_int_equal(bench->sink->ops->store(object, offset, data, strlen(data), &bench->err), 0);
+    assert_int_equal(bench->sink->ops->store(object, offset, data, strlen(data), -1, &bench->err), 0);
 }
 
 static void commit(struct bench *bench, struct sink_object *object, uint64_t size)
 {
-    if (bench->sink->ops->commit(object, size, &bench->err) < 0)
+    if (bench->sink->ops->commit(object, size, -1, &bench->err) < 0)
         fail_msg("%s", bench->err.text);
 }
 
@@ -391,7 +400,7 @@ static void test_an_abandoned_object_leaves_nothing(void **state)
     open_sink(bench, "none");
     object = begin(bench);
     store(bench, object, 0, "half");
-    bench->sink->ops->abandon(object);
+    bench->sink->ops->abandon(object, false);
     assert_int_equal(entries_of("."), 0);
 }
 
@@ -404,7 +413,7 @@ static void test_an_abandoned_object_leaves_the_old_file(void **state)
     open_sink(bench, "old");
     object = begin(bench);
     store(bench, object, 0, "half");
-    bench->sink->ops->abandon(object);
+    bench->sink->ops->abandon(object, false);
     assert_content("old", "old", 3);
     assert_int_equal(entries_of("."), 1);
 }
@@ -414,7 +423,7 @@ static void test_a_name_from_the_client_is_refused(void **state)
     struct bench *bench = *state;
 
     open_sink(bench, "named");
-    assert_null(bench->sink->ops->begin(bench->sink, "boot\033.img", 5, &bench->err));
+    assert_null(bench->sink->ops->begin(bench->sink, request_for("boot\033.img", 5), -1, &bench->err));
     assert_int_equal(bench->err.class, ERROR_UNAVAILABLE);
     assert_non_null(strstr(bench->err.text, "'boot?.img'"));
     assert_true(bench->err.hint[0] != '\0');
@@ -436,13 +445,13 @@ static void test_storage_that_fails_is_told_and_leaves_nothing(void **state)
     limit = old_limit;
     limit.rlim_cur = 5;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(bench->sink->ops->store(object, 0, "0123456789", 10, &bench->err), -1);
+    assert_int_equal(bench->sink->ops->store(object, 0, "0123456789", 10, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_STORAGE);
     snprintf(path, sizeof(path), "%s/old", directory);
     assert_string_equal(bench->err.subject, path);
     assert_non_null(strstr(bench->err.text, strerror(EFBIG)));
     error_clear(&bench->err);
-    assert_int_equal(bench->sink->ops->commit(object, 10, &bench->err), -1);
+    assert_int_equal(bench->sink->ops->commit(object, 10, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_STORAGE);
     assert_int_equal(bench->err.stage, STAGE_COMMIT);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
@@ -458,7 +467,7 @@ static void test_a_target_that_became_a_directory_is_told_at_commit(void **state
     open_sink(bench, "late");
     object = begin(bench);
     assert_int_equal(mkdir("late", 0755), 0);
-    assert_int_equal(bench->sink->ops->commit(object, 0, &bench->err), -1);
+    assert_int_equal(bench->sink->ops->commit(object, 0, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_STORAGE);
     assert_int_equal(bench->err.stage, STAGE_COMMIT);
     assert_non_null(strstr(bench->err.text, strerror(EISDIR)));
@@ -472,7 +481,7 @@ static void test_a_directory_that_went_is_told_at_begin(void **state)
     assert_int_equal(mkdir("gone", 0755), 0);
     open_sink(bench, "gone/x");
     assert_int_equal(rmdir("gone"), 0);
-    assert_null(bench->sink->ops->begin(bench->sink, "", 5, &bench->err));
+    assert_null(bench->sink->ops->begin(bench->sink, request_for("", 5), -1, &bench->err));
     assert_int_equal(bench->err.class, ERROR_CANNOT_CREATE);
     assert_non_null(strstr(bench->err.text, strerror(ENOENT)));
 }
@@ -520,9 +529,9 @@ static void test_an_abandoned_hidden_file_goes(void **state)
     other = begin(bench);
     store(bench, object, 0, "half");
     assert_int_equal(entries_of("."), 2);
-    bench->sink->ops->abandon(object);
+    bench->sink->ops->abandon(object, false);
     assert_int_equal(entries_of("."), 1);
-    bench->sink->ops->abandon(other);
+    bench->sink->ops->abandon(other, false);
     assert_int_equal(entries_of("."), 0);
 }
 
@@ -535,7 +544,7 @@ static void test_a_hidden_file_that_cannot_replace_goes(void **state)
     open_sink(bench, "late");
     object = begin(bench);
     assert_int_equal(mkdir("late", 0755), 0);
-    assert_int_equal(bench->sink->ops->commit(object, 0, &bench->err), -1);
+    assert_int_equal(bench->sink->ops->commit(object, 0, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_STORAGE);
     assert_int_equal(entries_of("."), 1);
 }
@@ -596,7 +605,7 @@ static void test_a_directory_that_takes_no_files_is_told(void **state)
     /* Nobody, not even root, makes a file there; root learns it only by trying. */
     bench->sink = sink_file_new("/proc/rdmaput-test", &bench->err);
     if (bench->sink)
-        assert_null(bench->sink->ops->begin(bench->sink, "", 5, &bench->err));
+        assert_null(bench->sink->ops->begin(bench->sink, request_for("", 5), -1, &bench->err));
     assert_int_equal(bench->err.class, ERROR_CANNOT_CREATE);
     assert_string_equal(bench->err.subject, "/proc/rdmaput-test");
     assert_true(bench->err.hint[0] != '\0');
