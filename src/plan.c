@@ -18,11 +18,6 @@ struct placed_piece {
     size_t added_as;
 };
 
-struct position {
-    size_t index;  /* of a piece, in the order of sending */
-    uint64_t done; /* bytes of it that are planned */
-};
-
 struct plan {
     enum plan_order order;
     enum plan_target target;
@@ -30,8 +25,9 @@ struct plan {
     size_t count, capacity;
     size_t unknown; /* pieces of unknown length */
     uint64_t size;  /* of the pieces whose place and length are known */
-    uint64_t bytes; /* of the pieces whose length is known */
-    struct position next;
+    uint64_t bytes; /* of the pieces whose length is known, holes among them */
+    uint64_t hole_bytes;
+    struct plan_position next;
     uint64_t awaited;            /* bytes at most that plan_got is to tell of; 0: none */
     struct plan_slot before_got; /* the slot's account without them */
 };
@@ -45,7 +41,7 @@ enum stop {
 };
 
 struct request {
-    struct position at;    /* behind its last entry */
+    struct plan_position at;    /* behind its last entry */
     struct plan_slot slot; /* the slot's account with it */
     unsigned count;
     uint64_t bytes;
@@ -105,6 +101,7 @@ enum plan_result plan_add(struct plan *plan, const struct plan_piece *piece)
     uint64_t source_end, bytes = plan->bytes;
     bool known = piece->length != PLAN_UNKNOWN;
 
+    assert(known || !piece->hole);
     if (!add_size(piece->offset, known ? piece->length : 0, &source_end) ||
         (known && !add_size(plan->bytes, piece->length, &bytes)))
         return PLAN_OVERFLOW;
@@ -113,6 +110,7 @@ enum plan_result plan_add(struct plan *plan, const struct plan_piece *piece)
     plan->pieces[plan->count] = (struct placed_piece){*piece, plan->count};
     plan->count++;
     plan->bytes = bytes;
+    plan->hole_bytes += piece->hole ? piece->length : 0;
     plan->unknown += !known;
     return PLAN_OK;
 }
@@ -230,7 +228,14 @@ uint64_t plan_size(const struct plan *plan)
 
 uint64_t plan_bytes(const struct plan *plan)
 {
-    return plan->unknown ? PLAN_UNKNOWN : plan->bytes;
+    return plan->unknown ? PLAN_UNKNOWN : plan->bytes - plan->hole_bytes;
+}
+
+void plan_fill_holes(struct plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        plan->pieces[i].piece.hole = false;
+    plan->hole_bytes = 0;
 }
 
 size_t plan_count(const struct plan *plan)
@@ -264,11 +269,14 @@ static void slot_add(struct plan_slot *slot, uint64_t dest, uint64_t length)
 }
 
 /* Moves on to the next byte there is to send; NULL when there is none. */
-static const struct plan_piece *next_piece(const struct plan *plan, struct position *at)
+static const struct plan_piece *next_piece(const struct plan *plan, struct plan_position *at)
 {
-    for (; at->index < plan->count; at->index++, at->done = 0)
-        if (at->done < plan->pieces[at->index].piece.length)
-            return &plan->pieces[at->index].piece;
+    for (; at->index < plan->count; at->index++, at->done = 0) {
+        const struct plan_piece *piece = &plan->pieces[at->index].piece;
+
+        if (!piece->hole && at->done < piece->length)
+            return piece;
+    }
     return NULL;
 }
 
@@ -313,7 +321,7 @@ static bool is_stopped_by_slot(const struct request *request)
     return request->stop == STOP_ROOM || request->stop == STOP_EXTENTS;
 }
 
-static struct plan_entry make_entry(const struct plan_piece *piece, const struct position *at,
+static struct plan_entry make_entry(const struct plan_piece *piece, const struct plan_position *at,
                                     uint64_t limit)
 {
     return (struct plan_entry){
@@ -455,4 +463,42 @@ enum plan_result plan_got(struct plan *plan, struct plan_slot *slot, uint64_t go
         plan->size = dest_end;
     plan->next.done = done;
     return ended ? end_piece(plan, plan->next.index, done) : PLAN_OK;
+}
+
+/*
+ * Going on from within
+ */
+
+static bool is_all_known_by_dest(const struct plan *plan)
+{
+    return plan->order == PLAN_BY_DEST && plan->unknown == 0;
+}
+
+void plan_start_at(struct plan *plan, uint64_t dest)
+{
+    size_t index = 0;
+    uint64_t place;
+
+    assert(is_all_known_by_dest(plan) && plan->awaited == 0);
+    while (index < plan->count && piece_end(plan, index) <= dest)
+        index++;
+    place = index < plan->count ? plan->pieces[index].piece.dest : dest;
+    plan->next = (struct plan_position){index, dest > place ? dest - place : 0};
+}
+
+bool plan_walk(const struct plan *plan, struct plan_position *at, uint64_t limit_dest,
+               uint32_t most_bytes, struct plan_entry *entry)
+{
+    const struct plan_piece *piece = next_piece(plan, at);
+    uint64_t dest;
+
+    assert(is_all_known_by_dest(plan) && most_bytes > 0);
+    if (!piece)
+        return false;
+    dest = piece->dest + at->done;
+    if (dest >= limit_dest)
+        return false;
+    *entry = make_entry(piece, at, least(most_bytes, limit_dest - dest));
+    at->done += entry->length;
+    return true;
 }

@@ -5,6 +5,12 @@
  * caller takes one work request after another: at most max_sge gather entries, one per piece or
  * part of a piece, whose bytes lie at one contiguous remote range. Pure: no memory is touched, no
  * file is read. A piece may have an unknown length (a pipe): the caller says how much there was.
+ *
+ * A piece may be a hole: a range of a source that holds nothing but zeros, and which the destination
+ * gets by leaving a gap. It is placed, ordered and checked for overlaps as any piece, other pieces
+ * follow it, and it counts for the object's size; but it is not sent, and is no part of plan_bytes.
+ * What comes behind it is another run of destination bytes. With PLAN_AS_GIVEN it leaves what
+ * earlier pieces put there. plan_fill_holes is for a destination whose gaps are no zeros.
  */
 #ifndef RDMAPUT_PLAN_H
 #define RDMAPUT_PLAN_H
@@ -20,6 +26,7 @@ struct plan_piece {
     uint64_t offset;  /* in the source, bytes */
     uint64_t length;  /* bytes; PLAN_UNKNOWN until the source ends */
     uint64_t dest;    /* in the destination, bytes; PLAN_UNKNOWN: right after the piece before it */
+    bool hole;        /* zeros that are not sent; its length is known */
 };
 
 /* The order in which pieces are sent. */
@@ -37,7 +44,8 @@ enum plan_target {
 enum plan_result {
     PLAN_OK = 0,
     PLAN_OVERLAP,   /* two pieces share destination bytes */
-    PLAN_OVERFLOW,  /* an offset past INT64_MAX, in a source or the destination; or as many bytes */
+    PLAN_OVERFLOW,  /* an offset past INT64_MAX, in a source or the destination; or as many bytes,
+                     * holes counted */
     PLAN_UNORDERED, /* PLAN_BY_DEST, and a piece of unknown length may run into one with a place */
     PLAN_MEMORY,
 };
@@ -93,11 +101,15 @@ enum plan_result plan_seal(struct plan *plan, size_t *a, size_t *b);
 /* The size of the destination: where the last piece ends; PLAN_UNKNOWN while a length is. */
 uint64_t plan_size(const struct plan *plan);
 
-/* The bytes to send in all; PLAN_UNKNOWN while a length is. */
+/* The bytes to send in all, without holes; PLAN_UNKNOWN while a length is. */
 uint64_t plan_bytes(const struct plan *plan);
 
-/* How many pieces there are, and each of them in the order of sending. Its place is filled in,
- * unless it follows a piece of unknown length. added_as may be NULL. */
+/* Makes ordinary pieces of the holes, to be read and sent like any. After plan_seal, before the
+ * first plan_next. */
+void plan_fill_holes(struct plan *plan);
+
+/* How many pieces there are, holes among them, and each of them in the order of sending. Its place
+ * is filled in, unless it follows a piece of unknown length. added_as may be NULL. */
 size_t plan_count(const struct plan *plan);
 const struct plan_piece *plan_piece(const struct plan *plan, size_t index, size_t *added_as);
 
@@ -138,5 +150,26 @@ bool plan_next(struct plan *plan, const struct plan_limits *limits, uint64_t slo
  * follow. PLAN_OVERFLOW when an offset or the bytes get too large: the plan cannot be used further.
  */
 enum plan_result plan_got(struct plan *plan, struct plan_slot *slot, uint64_t got, bool ended);
+
+/*
+ * Going on from within an object, part of which is there already: for a sealed plan with
+ * PLAN_BY_DEST whose lengths are all known.
+ */
+
+/* From here on the work is what has its place at dest or behind it: a piece across dest is cut.
+ * It may go back; dest 0 is the whole work again. */
+void plan_start_at(struct plan *plan, uint64_t dest);
+
+/* A byte of the plan: before the first one when all is 0. */
+struct plan_position {
+    size_t index;  /* of a piece, in the order of sending */
+    uint64_t done; /* bytes of it that lie before */
+};
+
+/* The next bytes to send behind *at whose place is below limit_dest, at most most_bytes (at least
+ * 1) of one piece; *at moves behind them. False when there are none left. Apart from plan_next,
+ * which it does not touch. */
+bool plan_walk(const struct plan *plan, struct plan_position *at, uint64_t limit_dest,
+               uint32_t most_bytes, struct plan_entry *entry);
 
 #endif

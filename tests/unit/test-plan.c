@@ -77,6 +77,13 @@ static void add(struct bench *bench, uint64_t length, uint64_t dest)
     assert_int_equal(plan_add(bench->plan, &piece), PLAN_OK);
 }
 
+static void add_hole(struct bench *bench, uint64_t length, uint64_t dest)
+{
+    struct plan_piece piece = {.length = length, .dest = dest, .hole = true};
+
+    assert_int_equal(plan_add(bench->plan, &piece), PLAN_OK);
+}
+
 static void add_many(struct bench *bench, size_t count, uint64_t length)
 {
     for (size_t i = 0; i < count; i++)
@@ -1210,6 +1217,326 @@ static void a_follower_of_an_unknown_length_may_overflow(void **state)
 }
 
 /*
+ * Holes
+ */
+
+static void a_hole_is_placed_but_not_sent(void **state)
+{
+    struct bench *bench = *state;
+
+    for (int order = PLAN_AS_GIVEN; order <= PLAN_BY_DEST; order++) {
+        begin(bench, (enum plan_order)order, PLAN_TARGET_SLOT);
+        add_hole(bench, 5, PLAN_UNKNOWN);
+        add(bench, 10, PLAN_UNKNOWN);
+        add_hole(bench, 100, PLAN_UNKNOWN);
+        add(bench, 20, PLAN_UNKNOWN);
+        add_hole(bench, 1000, PLAN_UNKNOWN);
+        seal(bench);
+        assert_int_equal(plan_count(bench->plan), 5);
+        assert_placed(bench, 2, 2, 15);
+        assert_placed(bench, 3, 3, 115);
+        assert_true(plan_piece(bench->plan, 2, NULL)->hole);
+        assert_int_equal(plan_size(bench->plan), 1135);
+        assert_int_equal(plan_bytes(bench->plan), 30);
+        ASSERT_REQUEST(bench, 10, 20);
+        assert_int_equal(bench->entries[0].piece, 1);
+        assert_int_equal(bench->entries[0].dest, 5);
+        assert_int_equal(bench->entries[1].piece, 3);
+        assert_int_equal(bench->entries[1].dest, 115);
+        assert_int_equal(bench->slot.used, 30);
+        assert_int_equal(bench->slot.extents, 2);
+        assert_done(bench);
+    }
+}
+
+static void a_plan_of_holes_has_no_work(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add_hole(bench, MAX_SIZE, 0);
+    seal(bench);
+    assert_true(plan_size(bench->plan) == MAX_SIZE);
+    assert_int_equal(plan_bytes(bench->plan), 0);
+    assert_done(bench);
+}
+
+static void a_request_ends_at_a_hole_in_a_region(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_REGION);
+    add(bench, 10, PLAN_UNKNOWN);
+    add_hole(bench, 1, PLAN_UNKNOWN);
+    add(bench, 20, PLAN_UNKNOWN);
+    add_hole(bench, 0, PLAN_UNKNOWN);
+    add(bench, 30, PLAN_UNKNOWN);
+    seal(bench);
+    ASSERT_REQUEST(bench, 10);
+    ASSERT_REQUEST(bench, 20, 30);
+    assert_int_equal(bench->entries[0].dest, 11);
+    assert_done(bench);
+}
+
+static void holes_take_extents_as_gaps_do(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    bench->limits.max_extents = 4;
+    bench->limits.max_sge = 3;
+    for (size_t i = 0; i < 6; i++) {
+        add(bench, 10, PLAN_UNKNOWN);
+        add_hole(bench, 100, PLAN_UNKNOWN);
+    }
+    seal(bench);
+    ASSERT_REQUEST(bench, 10, 10, 10);
+    assert_int_equal(bench->slot.extents, 3);
+    assert_put_off(bench); /* as three fit into a fresh slot, and but one into this */
+    ASSERT_REQUEST(bench, 10, 10, 10);
+    assert_int_equal(bench->entries[0].dest, 330);
+    assert_done(bench);
+}
+
+static void holes_overlap_as_any_piece(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add(bench, 10, 0);
+    add_hole(bench, 10, PLAN_UNKNOWN);
+    add(bench, 1, 19);
+    assert_not_sealed(bench, PLAN_OVERLAP, 1, 2);
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add_hole(bench, 10, 15);
+    add_hole(bench, 10, 5);
+    add(bench, 5, 0);
+    add(bench, 5, 25);
+    seal(bench);
+    ASSERT_REQUEST(bench, 5, 5);
+
+    begin(bench, PLAN_AS_GIVEN, PLAN_TARGET_SLOT);
+    add(bench, 10, 0);
+    add_hole(bench, 10, 5);
+    add(bench, 10, 10);
+    seal(bench);
+    ASSERT_REQUEST(bench, 10, 10);
+    assert_int_equal(bench->slot.extents, 1); /* the hole is not there */
+}
+
+static void holes_follow_an_unknown_length(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add_hole(bench, 10, 1000);
+    add(bench, PLAN_UNKNOWN, PLAN_UNKNOWN);
+    add_hole(bench, 100, PLAN_UNKNOWN);
+    add(bench, 7, PLAN_UNKNOWN);
+    add_hole(bench, 50, PLAN_UNKNOWN);
+    seal(bench);
+    assert_true(plan_bytes(bench->plan) == PLAN_UNKNOWN);
+    assert_true(next(bench));
+    assert_int_equal(bench->entries[0].dest, 1010);
+    got(bench, 5, true);
+    ASSERT_REQUEST(bench, 7);
+    assert_int_equal(bench->entries[0].dest, 1115);
+    assert_done(bench);
+    assert_int_equal(plan_size(bench->plan), 1172);
+    assert_int_equal(plan_bytes(bench->plan), 12);
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add(bench, PLAN_UNKNOWN, PLAN_UNKNOWN);
+    add_hole(bench, 100, 5000);
+    assert_not_sealed(bench, PLAN_UNORDERED, 0, 1);
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add_hole(bench, 100, 50);
+    add(bench, PLAN_UNKNOWN, 149);
+    assert_not_sealed(bench, PLAN_OVERLAP, 0, 1);
+}
+
+static void holes_count_towards_the_largest_object(void **state)
+{
+    struct bench *bench = *state;
+    struct plan_piece hole = {.length = 6, .dest = 0, .hole = true};
+
+    begin(bench, PLAN_AS_GIVEN, PLAN_TARGET_SLOT);
+    add(bench, MAX_SIZE - 5, 0);
+    assert_int_equal(plan_add(bench->plan, &hole), PLAN_OVERFLOW);
+    hole.length = 5;
+    assert_int_equal(plan_add(bench->plan, &hole), PLAN_OK);
+    hole = (struct plan_piece){.offset = MAX_SIZE, .length = 1, .hole = true};
+    assert_int_equal(plan_add(bench->plan, &hole), PLAN_OVERFLOW);
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add_hole(bench, 6, MAX_SIZE - 5);
+    assert_not_sealed(bench, PLAN_OVERFLOW, 0, 0);
+}
+
+static void holes_that_are_filled_are_ordinary_pieces(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_REGION);
+    add_hole(bench, 5, PLAN_UNKNOWN);
+    add(bench, 10, PLAN_UNKNOWN);
+    add_hole(bench, 100, PLAN_UNKNOWN);
+    seal(bench);
+    plan_fill_holes(bench->plan);
+    assert_int_equal(plan_bytes(bench->plan), 115);
+    assert_int_equal(plan_size(bench->plan), 115);
+    assert_int_equal(plan_count(bench->plan), 3);
+    assert_false(plan_piece(bench->plan, 0, NULL)->hole);
+    ASSERT_REQUEST(bench, 5, 10, 100);
+    assert_done(bench);
+}
+
+/*
+ * Going on from within
+ */
+
+/* A hole, then pieces at 100, 200 and 1000, with a hole between and empty pieces beside. */
+static void make_resumable(struct bench *bench)
+{
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add_hole(bench, 100, 0);
+    add(bench, 50, PLAN_UNKNOWN);
+    add(bench, 0, PLAN_UNKNOWN);
+    add_hole(bench, 50, PLAN_UNKNOWN);
+    add(bench, 50, PLAN_UNKNOWN);
+    add(bench, 10, 1000);
+    add(bench, 0, 2000);
+    seal(bench);
+}
+
+static void work_begins_where_it_is_told(void **state)
+{
+    static const struct {
+        uint64_t start;
+        uint64_t lengths[3];
+        size_t count;
+        uint64_t dest, offset;
+    } rows[] = {
+        {0, {50, 50, 10}, 3, 100, 0},   {99, {50, 50, 10}, 3, 100, 0},
+        {100, {50, 50, 10}, 3, 100, 0}, {101, {49, 50, 10}, 3, 101, 1},
+        {149, {1, 50, 10}, 3, 149, 49}, {150, {50, 10}, 2, 200, 0},
+        {170, {50, 10}, 2, 200, 0},     {249, {1, 10}, 2, 249, 49},
+        {250, {10}, 1, 1000, 0},        {999, {10}, 1, 1000, 0},
+        {1009, {1}, 1, 1009, 9},        {0, {50, 50, 10}, 3, 100, 0},
+    };
+    static const uint64_t behind[] = {1010, 1011, 2000, MAX_SIZE, PLAN_UNKNOWN};
+    struct bench *bench = *state;
+
+    make_resumable(bench);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        fresh_slot(bench);
+        plan_start_at(bench->plan, rows[i].start);
+        assert_request(bench, rows[i].lengths, rows[i].count);
+        assert_int_equal(bench->entries[0].dest, rows[i].dest);
+        assert_int_equal(bench->entries[0].offset, rows[i].offset);
+        assert_done(bench);
+    }
+    for (size_t i = 0; i < COUNT_OF(behind); i++) {
+        plan_start_at(bench->plan, behind[i]);
+        assert_done(bench);
+    }
+    assert_int_equal(plan_bytes(bench->plan), 110);
+    assert_int_equal(plan_size(bench->plan), 2000);
+}
+
+static void work_may_begin_anew_amid_a_piece(void **state)
+{
+    struct bench *bench = *state;
+
+    make_resumable(bench);
+    bench->limits.max_bytes = 30;
+    ASSERT_REQUEST(bench, 30);
+    plan_start_at(bench->plan, 120);
+    ASSERT_REQUEST(bench, 30);
+    assert_int_equal(bench->entries[0].offset, 20);
+    plan_start_at(bench->plan, 0);
+    ASSERT_REQUEST(bench, 30);
+    assert_int_equal(bench->entries[0].offset, 0);
+    assert_int_equal(bench->slot.extents, 3);
+}
+
+static void work_may_begin_amid_a_hole_that_is_filled(void **state)
+{
+    struct bench *bench = *state;
+
+    make_resumable(bench);
+    plan_fill_holes(bench->plan);
+    plan_start_at(bench->plan, 160);
+    ASSERT_REQUEST(bench, 40, 50, 10);
+    assert_int_equal(bench->entries[0].dest, 160);
+    assert_int_equal(bench->entries[0].offset, 10);
+
+    make_resumable(bench);
+    plan_start_at(bench->plan, 160);
+    plan_fill_holes(bench->plan);
+    ASSERT_REQUEST(bench, 40, 50, 10);
+    assert_int_equal(bench->entries[0].dest, 160);
+    assert_int_equal(bench->entries[0].offset, 10);
+}
+
+static void assert_walks(const struct bench *bench, struct plan_position *at, uint64_t limit,
+                         uint64_t dest, uint64_t offset, uint32_t length)
+{
+    struct plan_entry entry;
+
+    assert_true(plan_walk(bench->plan, at, limit, 40, &entry));
+    assert_int_equal(entry.dest, dest);
+    assert_int_equal(entry.offset, offset);
+    assert_int_equal(entry.length, length);
+}
+
+static void a_walk_gives_what_is_sent_below_a_place(void **state)
+{
+    static const uint64_t nothing_below[] = {0, 1, 99, 100};
+    struct bench *bench = *state;
+    struct plan_position at = {0};
+    struct plan_entry entry;
+
+    make_resumable(bench);
+    assert_walks(bench, &at, 210, 100, 0, 40);
+    assert_walks(bench, &at, 210, 140, 40, 10);
+    assert_walks(bench, &at, 210, 200, 0, 10);
+    assert_false(plan_walk(bench->plan, &at, 210, 40, &entry));
+    assert_false(plan_walk(bench->plan, &at, 210, 40, &entry));
+    assert_walks(bench, &at, 1001, 210, 10, 40);
+    assert_walks(bench, &at, 1001, 1000, 0, 1);
+    assert_false(plan_walk(bench->plan, &at, 1001, 40, &entry));
+    assert_walks(bench, &at, MAX_SIZE, 1001, 1, 9);
+    assert_int_equal(at.index, 5);
+    assert_false(plan_walk(bench->plan, &at, MAX_SIZE, 40, &entry));
+    for (size_t i = 0; i < COUNT_OF(nothing_below); i++) {
+        at = (struct plan_position){0};
+        assert_false(plan_walk(bench->plan, &at, nothing_below[i], 40, &entry));
+    }
+    ASSERT_REQUEST(bench, 50, 50, 10); /* which the walk is apart from */
+}
+
+static void a_walk_gives_the_largest_object(void **state)
+{
+    struct bench *bench = *state;
+    struct plan_position at = {.done = MAX_SIZE - 7};
+    struct plan_entry entry;
+
+    begin(bench, PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    add(bench, MAX_SIZE, 0);
+    seal(bench);
+    assert_true(plan_walk(bench->plan, &at, PLAN_UNKNOWN, UINT32_MAX, &entry));
+    assert_int_equal(entry.length, 7);
+    assert_true(entry.dest == MAX_SIZE - 7);
+    assert_false(plan_walk(bench->plan, &at, PLAN_UNKNOWN, UINT32_MAX, &entry));
+    plan_start_at(bench->plan, MAX_SIZE - 1);
+    ASSERT_REQUEST(bench, 1);
+    assert_done(bench);
+}
+
+/*
  * Random plans, carried out against byte arrays
  */
 
@@ -1267,7 +1594,9 @@ static void add_to_model(struct model *model, const struct plan_piece *truth, bo
 {
     struct plan_piece *piece = &model->pieces[model->count];
 
-    model->truth[model->count] = *piece = *truth;
+    *piece = *truth;
+    piece->hole = !is_unknown && chance(20);
+    model->truth[model->count] = *piece;
     model->count++;
     if (!has_place)
         piece->dest = PLAN_UNKNOWN;
@@ -1359,8 +1688,9 @@ static void copy_naively(struct model *model)
     for (size_t i = 0; i < model->count; i++) {
         const struct plan_piece *piece = &model->truth[i];
 
-        memcpy(model->expected + piece->dest, model->sources[piece->source] + piece->offset,
-               piece->length);
+        if (!piece->hole)
+            memcpy(model->expected + piece->dest, model->sources[piece->source] + piece->offset,
+                   piece->length);
     }
 }
 
@@ -1417,6 +1747,7 @@ static void check_entry(const struct bench *bench, const struct model *model,
     const struct plan_piece *piece = plan_piece(bench->plan, entry->piece, &added_as);
     const struct plan_piece *truth = &model->truth[added_as];
 
+    assert_false(truth->hole);
     assert_int_equal(piece->dest, truth->dest);
     assert_int_equal(entry->source, truth->source);
     assert_in_range(entry->offset, truth->offset, truth->offset + truth->length);
@@ -1516,7 +1847,7 @@ static uint64_t true_bytes(const struct model *model)
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < model->count; i++)
-        bytes += model->truth[i].length;
+        bytes += model->truth[i].hole ? 0 : model->truth[i].length;
     return bytes;
 }
 
@@ -1542,6 +1873,36 @@ static size_t count_requests_without_slots(struct bench *bench, const struct mod
     return bench->requests;
 }
 
+static void fill_holes(struct bench *bench, struct model *model)
+{
+    plan_fill_holes(bench->plan);
+    for (size_t i = 0; i < model->count; i++)
+        model->pieces[i].hole = model->truth[i].hole = false;
+}
+
+/* Part of the object was there already, and the work goes on behind it. */
+static void check_going_on(struct bench *bench, struct model *model, enum plan_target target)
+{
+    uint64_t kept = draw(true_size(model) + 10);
+    struct plan_position at = {0};
+    struct plan_entry entry;
+
+    memset(model->delivered, 0, DEST_BYTES);
+    while (plan_walk(bench->plan, &at, kept, 1 + (uint32_t)draw(300), &entry)) {
+        check_entry(bench, model, &entry);
+        assert_true(entry.length > 0 && entry.dest + entry.length <= kept);
+        memcpy(model->delivered + entry.dest, model->sources[entry.source] + entry.offset,
+               entry.length);
+    }
+    assert_memory_equal(model->delivered, model->expected, kept);
+    memset(model->delivered, 0, kept);
+    memset(model->expected, 0, kept);
+    fresh_slot(bench);
+    plan_start_at(bench->plan, kept);
+    carry_out(bench, model, target);
+    assert_memory_equal(model->delivered, model->expected, DEST_BYTES);
+}
+
 static void check_random_plan(struct bench *bench, struct model *model, enum plan_order order,
                               enum plan_target target)
 {
@@ -1552,6 +1913,8 @@ static void check_random_plan(struct bench *bench, struct model *model, enum pla
     add_model(bench, model);
     if (!seal_model(bench, model, order))
         return;
+    if (chance(30))
+        fill_holes(bench, model);
     copy_naively(model);
     carry_out(bench, model, target);
     assert_memory_equal(model->delivered, model->expected, DEST_BYTES);
@@ -1561,6 +1924,8 @@ static void check_random_plan(struct bench *bench, struct model *model, enum pla
         return;
     requests = bench->requests;
     slots = bench->slots;
+    if (order == PLAN_BY_DEST)
+        check_going_on(bench, model, target);
     assert_true(requests <= count_requests_without_slots(bench, model, order, target) + slots - 1);
 }
 
@@ -1638,6 +2003,19 @@ int main(void)
         WITH_BENCH(a_source_of_unknown_length_may_begin_at_the_largest_offset),
         WITH_BENCH(what_is_got_past_the_largest_object_overflows),
         WITH_BENCH(a_follower_of_an_unknown_length_may_overflow),
+        WITH_BENCH(a_hole_is_placed_but_not_sent),
+        WITH_BENCH(a_plan_of_holes_has_no_work),
+        WITH_BENCH(a_request_ends_at_a_hole_in_a_region),
+        WITH_BENCH(holes_take_extents_as_gaps_do),
+        WITH_BENCH(holes_overlap_as_any_piece),
+        WITH_BENCH(holes_follow_an_unknown_length),
+        WITH_BENCH(holes_count_towards_the_largest_object),
+        WITH_BENCH(holes_that_are_filled_are_ordinary_pieces),
+        WITH_BENCH(work_begins_where_it_is_told),
+        WITH_BENCH(work_may_begin_anew_amid_a_piece),
+        WITH_BENCH(work_may_begin_amid_a_hole_that_is_filled),
+        WITH_BENCH(a_walk_gives_what_is_sent_below_a_place),
+        WITH_BENCH(a_walk_gives_the_largest_object),
         WITH_BENCH(random_plans_deliver_what_a_naive_copy_does),
     };
 
