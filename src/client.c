@@ -187,6 +187,7 @@ int client_greet(struct endpoint *endpoint, const struct client_greeting *greeti
     unsigned len = 0;
     if (greeting) {
         hello.role = greeting->role;
+        hello.flags = greeting->many ? WIRE_HELLO_MANY : 0;
         hello.probe_addr = greeting->probe_addr;
         hello.probe_rkey = greeting->probe_rkey;
         if (greeting->token)

@@ -37,6 +37,7 @@ int client_connect(const struct client_target *target, client_attempt attempt, v
 /* What client_connect is to say: a role of wire.h, with a token (WIRE_TOKEN_BYTES) or NULL. */
 struct client_greeting {
     uint8_t role;
+    bool many; /* WIRE_HELLO_MANY */
     const uint8_t *token;
     uint64_t probe_addr; /* wire.h; 0: none */
     uint32_t probe_rkey;

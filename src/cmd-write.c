@@ -127,16 +127,32 @@ static void print_plan(const struct plan *plan, const struct source *source)
            number_or_dash(plan_size(plan), size));
 }
 
+/* A sender_open of the one object, whose sources were opened before anything was sent. */
+static int open_single(void *context, size_t index, struct sender_object *object, struct error *err)
+{
+    (void)index, (void)err;
+    *object = *(struct sender_object *)context;
+    return 0;
+}
+
+static void keep_open(void *context, size_t index, struct sender_object *object)
+{
+    (void)context, (void)index, (void)object;
+}
+
 static int deliver(const struct arguments *arguments, const struct address *address,
                    struct plan *plan, struct source *source, struct error *err)
 {
+    struct sender_object object = {
+        .name = address->name ? address->name : "", .plan = plan, .source = source};
     struct sender_result result;
     struct sender_job job = {
         .target = options_target(address->host, address->has_port, address->port,
                                  &arguments->connect, &arguments->common),
-        .name = address->name ? address->name : "",
-        .plan = plan,
-        .source = source,
+        .count = 1,
+        .open = open_single,
+        .close = keep_open,
+        .context = &object,
     };
     if (sender_run(&job, &result, err) < 0)
         return -1;

@@ -58,9 +58,15 @@ struct digest *digest_new(void)
         digest_free(digest);
         return NULL;
     }
+    digest_reset(digest);
+    return digest;
+}
+
+void digest_reset(struct digest *digest)
+{
     XXH3_128bits_reset(digest->data);
     XXH3_128bits_reset(digest->map);
-    return digest;
+    digest->start = digest->end = digest->bytes = 0;
 }
 
 void digest_free(struct digest *digest)
@@ -94,6 +100,11 @@ bool digest_add(struct digest *digest, uint64_t offset, const void *data, size_t
 uint64_t digest_end(const struct digest *digest)
 {
     return digest->end;
+}
+
+uint64_t digest_bytes(const struct digest *digest)
+{
+    return digest->bytes;
 }
 
 void digest_value(const struct digest *digest, struct digest_value *value)

@@ -28,6 +28,9 @@ struct digest; /* opaque */
 struct digest *digest_new(void);
 void digest_free(struct digest *digest);
 
+/* Forgets all that was added. */
+void digest_reset(struct digest *digest);
+
 /* Adds data at an offset. Offsets never go back: false, and nothing is added, when offset lies
  * before the end of what was added, or the sum overflows. Adjacent ranges count as one extent.
  * len 0 adds nothing. */
@@ -35,6 +38,9 @@ bool digest_add(struct digest *digest, uint64_t offset, const void *data, size_t
 
 /* Where the last range ended: the least offset that digest_add takes. */
 uint64_t digest_end(const struct digest *digest);
+
+/* The bytes that were added so far. */
+uint64_t digest_bytes(const struct digest *digest);
 
 /* The value of all that was added so far; more may be added after. */
 void digest_value(const struct digest *digest, struct digest_value *value);

@@ -151,6 +151,17 @@ void error_mask(char *text)
     }
 }
 
+void error_nest(struct error *err, const char *subject)
+{
+    char text[sizeof err->text];
+    if (err->subject[0] && strcmp(err->subject, subject) != 0) {
+        snprintf(text, sizeof text, "%s: %.*s", err->subject,
+                 (int)(sizeof text - sizeof err->subject - 3), err->text);
+        memcpy(err->text, text, sizeof text);
+    }
+    snprintf(err->subject, sizeof err->subject, "%s", subject);
+}
+
 void error_append(struct error *err, const char *fmt, ...)
 {
     size_t len = strlen(err->text);

@@ -66,6 +66,10 @@ int error_set_errno(struct error *err, enum error_class class, enum error_stage 
 /* Sets the hint of an error unless it has one. Always returns -1. */
 int error_hint(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Puts another subject, such as a peer, before what failed: the present one becomes part of the
+ * text, unless it is the same. */
+void error_nest(struct error *err, const char *subject);
+
 /* Appends to the text of an error that is set. */
 void error_append(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define RECALL_BUFFER ((uint32_t)256 << 10)
+
 int loader_open(struct loader *loader, struct plan *plan, struct source *source,
                 const struct plan_limits *limits, unsigned most_works, bool with_digest,
                 struct error *err)
@@ -25,7 +27,18 @@ void loader_close(struct loader *loader)
 {
     digest_free(loader->digest);
     free(loader->scratch);
+    free(loader->buffer);
     *loader = (struct loader){.plan = NULL};
+}
+
+void loader_begin(struct loader *loader, struct plan *plan, struct source *source)
+{
+    loader->plan = plan;
+    loader->source = source;
+    loader->failed = false;
+    loader->recalled = (struct plan_position){.index = 0};
+    if (loader->digest)
+        digest_reset(loader->digest);
 }
 
 int loader_prepare(const struct loader *loader, struct load *load, struct error *err)
@@ -49,14 +62,18 @@ void loader_release(struct load *load)
     load->entries = NULL;
 }
 
-static void note_extent(struct load *load, uint64_t dest, uint64_t length)
+/* False when it would be one extent too many. */
+static bool note_extent(struct wire_extent *extents, unsigned *count, unsigned most, uint64_t dest,
+                        uint64_t length)
 {
-    struct wire_extent *last = load->extent_count ? &load->extents[load->extent_count - 1] : NULL;
+    struct wire_extent *last = *count ? &extents[*count - 1] : NULL;
     if (last && last->offset + last->length == dest)
         last->length += length;
-    else if (load->extent_count < WIRE_MAX_EXTENTS)
-        load->extents[load->extent_count++] = (struct wire_extent){.offset = dest,
-                                                                   .length = length};
+    else if (*count < most)
+        extents[(*count)++] = (struct wire_extent){.offset = dest, .length = length};
+    else
+        return false;
+    return true;
 }
 
 /* Reads one gather entry. The bytes there were, fewer only at the end of a stream; -1 with *err. */
@@ -112,7 +129,7 @@ static int add_entry(struct loader *loader, struct load *load, struct loader_wor
         .addr = (uint64_t)(uintptr_t)to, .length = (uint32_t)got, .lkey = load->lkey};
     work->bytes += (uint64_t)got;
     load->bytes += (uint64_t)got;
-    note_extent(load, entry->dest, (uint64_t)got);
+    note_extent(load->extents, &load->extent_count, WIRE_MAX_EXTENTS, entry->dest, (uint64_t)got);
     return 0;
 }
 
@@ -164,4 +181,36 @@ void loader_fill(void *context, void *job, int stop_fd)
         if (loader->failed || enough(loader, load, &planned))
             return;
     }
+}
+
+/* Hashes one range of a source. */
+static int recall_entry(struct loader *loader, const struct plan_entry *entry, int stop_fd,
+                        struct error *err)
+{
+    bool ended;
+    if (read_entry(loader, entry, loader->buffer, false, stop_fd, &ended, err) < 0)
+        return -1;
+    digest_add(loader->digest, entry->dest, loader->buffer, entry->length);
+    return 0;
+}
+
+int loader_recall(struct loader *loader, uint64_t dest, struct wire_extent *extents,
+                  unsigned most_extents, int stop_fd, struct error *err)
+{
+    unsigned count = 0;
+    uint64_t bytes = 0;
+    struct plan_position next = loader->recalled;
+    struct plan_entry entry;
+    if (!loader->buffer && !(loader->buffer = malloc(RECALL_BUFFER)))
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                               "cannot compare what was kept");
+    while (bytes < LOADER_RECALL_BYTES &&
+           plan_walk(loader->plan, &next, dest, RECALL_BUFFER, &entry) &&
+           note_extent(extents, &count, most_extents, entry.dest, entry.length)) {
+        if (recall_entry(loader, &entry, stop_fd, err) < 0)
+            return -1;
+        bytes += entry.length;
+        loader->recalled = next;
+    }
+    return (int)count;
 }

@@ -49,6 +49,8 @@ struct loader {
     unsigned most_works; /* work requests in one load */
     struct plan_entry *scratch;
     bool failed; /* a load failed: nothing more is read */
+    struct plan_position recalled; /* loader_recall has hashed all before it */
+    uint8_t *buffer;               /* its own, once there is need */
 };
 
 /* with_digest: every byte is added to a digest, which takes only offsets that never go back. */
@@ -56,6 +58,18 @@ int loader_open(struct loader *loader, struct plan *plan, struct source *source,
                 const struct plan_limits *limits, unsigned most_works, bool with_digest,
                 struct error *err);
 void loader_close(struct loader *loader);
+
+/* Turns to another plan and its source, or to the present ones anew: the digest is empty again. */
+void loader_begin(struct loader *loader, struct plan *plan, struct source *source);
+
+/*
+ * Adds to the digest what the plan has below dest, without sending it: as many bytes as give at
+ * most the given number of extents and LOADER_RECALL_BYTES. What is left is the next call's. The
+ * number of extents, 0 when nothing is left, or -1 with *err.
+ */
+#define LOADER_RECALL_BYTES ((uint64_t)64 << 20)
+int loader_recall(struct loader *loader, uint64_t dest, struct wire_extent *extents,
+                  unsigned most_extents, int stop_fd, struct error *err);
 
 /* Room for what a load can come to. */
 int loader_prepare(const struct loader *loader, struct load *load, struct error *err);

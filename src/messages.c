@@ -6,11 +6,6 @@
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 
-unsigned messages_count(unsigned slots)
-{
-    return slots + WIRE_EXTRA_MESSAGES;
-}
-
 static uint8_t *buffer(const struct messages *messages, unsigned index)
 {
     return messages->memory.addr + (size_t)index * WIRE_MESSAGE_BYTES;
@@ -26,10 +21,11 @@ static int post_receive(struct messages *messages, unsigned index, struct error 
     return 0;
 }
 
-int messages_open(struct messages *messages, struct rdma_cm_id *id, unsigned slots,
+int messages_open(struct messages *messages, struct rdma_cm_id *id, unsigned count,
                   struct error *err)
 {
-    *messages = (struct messages){.id = id, .count = messages_count(slots)};
+    *messages = (struct messages){.id = id, .count = count};
+    assert(count >= 1 && count <= MESSAGES_MAX);
     if (memory_map(&messages->memory, (size_t)2 * messages->count * WIRE_MESSAGE_BYTES, err) < 0 ||
         memory_register_messages(&messages->memory, id, "messages", err) < 0)
         goto fail;

@@ -13,7 +13,7 @@
 #include "wire.h"
 #include "writer.h"
 
-#define MESSAGES_MAX (WIRE_MAX_SLOTS + WIRE_EXTRA_MESSAGES)
+#define MESSAGES_MAX (WIRE_MAX_SLOTS + WIRE_MAX_EXTRA_MESSAGES)
 
 /* The wr_id of a receive or send: a kind in the top byte, a buffer's number below. Kinds of RDMA
  * writes are the caller's, below MESSAGES_WRID_SEND. */
@@ -28,11 +28,9 @@ struct messages {
     uint8_t free[MESSAGES_MAX]; /* send buffers not under way */
 };
 
-/* How many receives, and how many sends, a session with that many slots needs. */
-unsigned messages_count(unsigned slots);
-
-/* Maps, registers, and posts all receives. After rdma_create_qp, before connecting or accepting. */
-int messages_open(struct messages *messages, struct rdma_cm_id *id, unsigned slots,
+/* Maps and registers count receives and as many sends, and posts the receives: 1 to MESSAGES_MAX.
+ * After rdma_create_qp, before connecting or accepting. */
+int messages_open(struct messages *messages, struct rdma_cm_id *id, unsigned count,
                   struct error *err);
 void messages_close(struct messages *messages);
 

@@ -2,7 +2,10 @@
 
 #include "receiver.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,125 +20,217 @@
 
 #define SLOT_COUNT 4
 #define SLOT_SIZE ((size_t)256 << 10)
+#define RECALL_BYTES ((size_t)256 << 10)
 
-/* What the worker does: store a slot's extents, or, for the last one, compare and commit. */
-struct store {
-    bool commit;
-    unsigned slot;
-    const uint8_t *data;
-    struct wire_extent extents[WIRE_MAX_EXTENTS];
-    unsigned extent_count;
-    struct digest_value told; /* what the client says it sent; commit only */
+enum job_kind {
+    JOB_BEGIN,
+    JOB_STORE,
+    JOB_RECALL,
+    JOB_END,
+};
+
+/* One thing for the worker to do, and what came of it. */
+struct job {
+    enum job_kind kind;
+    uint32_t object;
     struct error error;
+    unsigned slot;       /* JOB_STORE, as the next one */
+    const uint8_t *data; /* the extents' bytes, one after another */
+    unsigned extent_count; /* and JOB_RECALL, as the next one */
+    struct wire_extent extents[WIRE_MAX_EXTENTS];
+    bool abandoned;           /* JOB_END: the client has given the object up */
+    struct digest_value told; /* JOB_END, JOB_RECALL: the client's */
+    struct digest_value own;  /* likewise */
+    uint64_t kept;            /* JOB_BEGIN */
+    uint64_t stored;          /* bytes; JOB_STORE */
+    bool committed;           /* JOB_END */
+};
+
+/* An object that has no DONE yet. */
+struct opened {
+    struct sink_request request;
+    char name[WIRE_MAX_NAME + 1];
+    bool confirm;
+    bool failed; /* and the client was told */
+    enum error_class failure;
+    uint64_t kept;
+    int64_t began_at;
+    struct job begin, end;
+};
+
+/* The worker's alone, while it runs. */
+struct storing {
+    struct sink_object *object;
+    struct digest *digest;
+    bool failed;   /* nothing more is stored, least of all committed */
+    bool cut_due;  /* what was kept and not recalled is to go first */
+    uint64_t kept; /* bytes */
+    uint8_t *buffer;
 };
 
 struct receiver {
     struct sink *sink;
+    bool many;
+    receiver_committed report;
     struct receiver_result *result;
     struct endpoint *endpoint;
     struct session session;
     struct memory memory; /* the slots */
     unsigned slot_count;
     size_t slot_size;
+    unsigned object_limit;
     struct window window;
-    struct sink_object *object; /* the worker's, once it runs */
-    struct digest *digest;      /* likewise */
-    bool store_failed;          /* likewise */
-    uint64_t declared;          /* size as opened, or WIRE_UNKNOWN */
-    uint64_t expected;          /* the least offset that may come */
-    bool ended;                 /* END came */
-    struct store stores[WINDOW_MAX_SLOTS], commit;
     struct worker *worker;
+    struct storing storing;
+    struct opened opened[WIRE_MAX_OBJECTS]; /* by an object's number, modulo */
+    uint32_t opened_count, done_count;      /* objects */
+    bool is_open;                           /* the last one has had no END */
+    bool began;                             /* the last one was begun: JOB_BEGIN came back */
+    bool got_chunk;                         /* the last one has */
+    bool recalling;                         /* a RECALL is unanswered */
+    bool closed;                            /* CLOSE came */
+    uint64_t expected;                      /* the least offset that may come */
+    struct job stores[WINDOW_MAX_SLOTS], recall;
+    struct error first_failure; /* of many objects */
 };
 
-static int verify(struct receiver *receiver, struct store *store)
+static struct opened *find_opened(struct receiver *receiver, uint32_t object)
 {
-    struct digest_value own;
-    digest_value(receiver->digest, &own);
-    if (store->told.size >= own.size)
-        own.size = store->told.size;
-    if (digest_equal(&own, &store->told))
-        return 0;
-    return error_set(&store->error, ERROR_DATA, STAGE_COMMIT, receiver->endpoint->peer,
-                     "the data arrived wrong: the checksums differ; nothing was committed");
+    return &receiver->opened[object % WIRE_MAX_OBJECTS];
 }
 
-static void commit_object(struct receiver *receiver, struct store *store)
+/* ---- the worker ---------------------------------------------------------------------------- */
+
+static void begin_object(struct receiver *receiver, struct job *job, int stop_fd)
 {
-    struct sink_object *object = receiver->object;
-    if (verify(receiver, store) < 0)
-        return;
-    receiver->object = NULL;
-    if (receiver->sink->ops->commit(object, store->told.size, -1, &store->error) == 0)
-        receiver->result->committed = true;
+    struct storing *storing = &receiver->storing;
+    const struct sink_ops *ops = receiver->sink->ops;
+    struct opened *opened = find_opened(receiver, job->object);
+    digest_reset(storing->digest);
+    storing->object = ops->begin(receiver->sink, &opened->request, stop_fd, &job->error);
+    storing->kept = storing->object && opened->request.resume ? ops->kept(storing->object) : 0;
+    storing->cut_due = storing->kept > 0;
+    job->kept = storing->kept;
 }
 
-static void store_slot(struct receiver *receiver, struct store *store, int stop_fd)
+static int read_back(struct receiver *receiver, const struct wire_extent *extent, int stop_fd,
+                     struct error *err)
 {
-    const uint8_t *at = store->data;
-    for (unsigned i = 0; i < store->extent_count; i++) {
-        const struct wire_extent *extent = &store->extents[i];
-        digest_add(receiver->digest, extent->offset, at, extent->length);
-        if (receiver->sink->ops->store(receiver->object, extent->offset, at, extent->length, stop_fd,
-                                       &store->error) < 0)
-            return;
-        at += extent->length;
+    struct storing *storing = &receiver->storing;
+    struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
+    uint64_t done = 0;
+    while (done < extent->length && poll(&stop, 1, 0) == 0) {
+        uint64_t left = extent->length - done;
+        size_t len = left < RECALL_BYTES ? (size_t)left : RECALL_BYTES;
+        if (receiver->sink->ops->recall(storing->object, extent->offset + done, storing->buffer,
+                                        len, err) < 0)
+            return -1;
+        digest_add(storing->digest, extent->offset + done, storing->buffer, len);
+        done += len;
     }
-}
-
-/* A worker_function. After a failure nothing more is done, least of all a commit: the session
- * ends by the job that failed, which is taken first. */
-static void do_store(void *context, void *job, int stop_fd)
-{
-    struct receiver *receiver = context;
-    struct store *store = job;
-    error_clear(&store->error);
-    if (receiver->store_failed)
-        return;
-    if (store->commit)
-        commit_object(receiver, store);
-    else
-        store_slot(receiver, store, stop_fd);
-    receiver->store_failed = error_is_set(&store->error);
-}
-
-static int begin_object(struct receiver *receiver, struct error *err)
-{
-    struct wire_message open;
-    if (session_expect(&receiver->session, WIRE_OPEN, &open, err) < 0)
-        return -1;
-    receiver->declared = open.open.size;
-    if (receiver->slot_count > open.open.slot_limit)
-        receiver->slot_count = open.open.slot_limit;
-    struct sink_request request = {
-        .name = open.open.name, .size = open.open.size, .bytes = open.open.size};
-    receiver->object = receiver->sink->ops->begin(receiver->sink, &request, -1, err);
-    if (!receiver->object)
-        return -1;
-    receiver->result->admitted = true;
     return 0;
 }
 
-static int grant_slots(struct receiver *receiver, struct error *err)
+/* Hashes what was kept. Where it is not what the client has, or cannot be read, it is no use. */
+static void recall(struct receiver *receiver, struct job *job, int stop_fd)
 {
-    struct wire_message ready = {.type = WIRE_READY};
-    if (memory_register_buffers(&receiver->memory, receiver->endpoint->id, true,
-                                &receiver->slot_count, &receiver->slot_size, "the slots", err) < 0)
-        return -1;
-    receiver->result->pinned = receiver->memory.bytes + receiver->session.messages.memory.bytes;
-    window_init(&receiver->window, receiver->slot_count);
-    receiver->digest = digest_new();
-    if (!receiver->digest)
-        return error_set(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, "out of memory");
-    receiver->worker = worker_start(do_store, receiver, receiver->slot_count + 1, err);
-    if (!receiver->worker)
-        return -1;
-    ready.ready.slot_count = (uint16_t)receiver->slot_count;
-    ready.ready.slot_size = (uint32_t)receiver->slot_size;
-    ready.ready.remote_addr = (uint64_t)(uintptr_t)receiver->memory.addr;
-    ready.ready.rkey = receiver->memory.mr->rkey;
-    return session_send(&receiver->session, &ready, err);
+    struct storing *storing = &receiver->storing;
+    struct error unreadable = {.class = ERROR_NONE};
+    if (!storing->buffer && !(storing->buffer = malloc(RECALL_BYTES))) {
+        error_set(&job->error, ERROR_RESOURCE, STAGE_TRANSFER, NULL, "out of memory");
+        return;
+    }
+    for (unsigned i = 0; i < job->extent_count && !error_is_set(&unreadable); i++)
+        read_back(receiver, &job->extents[i], stop_fd, &unreadable);
+    digest_value(storing->digest, &job->own);
+    if (!digest_equal(&job->own, &job->told))
+        digest_reset(storing->digest);
 }
+
+/* Before the first byte that is stored anew. */
+static int cut_kept(struct receiver *receiver, struct error *err)
+{
+    struct storing *storing = &receiver->storing;
+    if (!storing->cut_due)
+        return 0;
+    storing->cut_due = false;
+    return receiver->sink->ops->resume_at(storing->object, digest_end(storing->digest), err);
+}
+
+static void store_slot(struct receiver *receiver, struct job *job, int stop_fd)
+{
+    struct storing *storing = &receiver->storing;
+    const uint8_t *at = job->data;
+    if (cut_kept(receiver, &job->error) < 0)
+        return;
+    for (unsigned i = 0; i < job->extent_count; i++) {
+        const struct wire_extent *extent = &job->extents[i];
+        digest_add(storing->digest, extent->offset, at, extent->length);
+        if (receiver->sink->ops->store(storing->object, extent->offset, at, extent->length, stop_fd,
+                                       &job->error) < 0)
+            return;
+        at += extent->length;
+    }
+    job->stored = (uint64_t)(at - job->data);
+}
+
+static int verify(struct receiver *receiver, struct job *job)
+{
+    digest_value(receiver->storing.digest, &job->own);
+    if (job->told.size >= job->own.size)
+        job->own.size = job->told.size;
+    if (digest_equal(&job->own, &job->told))
+        return 0;
+    return error_set(&job->error, ERROR_DATA, STAGE_COMMIT, receiver->endpoint->peer,
+                     "the data arrived wrong: the checksums differ; nothing was committed");
+}
+
+static void commit_object(struct receiver *receiver, struct job *job, int stop_fd)
+{
+    struct storing *storing = &receiver->storing;
+    struct sink_object *object = storing->object;
+    if (verify(receiver, job) < 0 || cut_kept(receiver, &job->error) < 0)
+        return;
+    storing->object = NULL;
+    job->committed = receiver->sink->ops->commit(object, job->told.size, stop_fd, &job->error) == 0;
+}
+
+static void abandon_object(struct receiver *receiver, bool keep)
+{
+    struct storing *storing = &receiver->storing;
+    if (storing->object)
+        receiver->sink->ops->abandon(storing->object, keep);
+    storing->object = NULL;
+}
+
+static void end_object(struct receiver *receiver, struct job *job, int stop_fd)
+{
+    if (!job->abandoned && !receiver->storing.failed)
+        commit_object(receiver, job, stop_fd);
+    abandon_object(receiver, false);
+}
+
+/* A worker_function. After a failure nothing more is done for an object, least of all a commit. */
+static void do_job(void *context, void *item, int stop_fd)
+{
+    static void (*const functions[])(struct receiver *, struct job *, int) = {
+        [JOB_BEGIN] = begin_object,
+        [JOB_STORE] = store_slot,
+        [JOB_RECALL] = recall,
+        [JOB_END] = end_object,
+    };
+    struct receiver *receiver = context;
+    struct job *job = item;
+    error_clear(&job->error);
+    if (job->kind == JOB_BEGIN)
+        receiver->storing.failed = false;
+    else if (receiver->storing.failed && job->kind != JOB_END)
+        return;
+    functions[job->kind](receiver, job, stop_fd);
+    receiver->storing.failed |= error_is_set(&job->error);
+}
+
+/* ---- messages from the client -------------------------------------------------------------- */
 
 static int broke(const struct receiver *receiver, const char *how, struct error *err)
 {
@@ -143,19 +238,87 @@ static int broke(const struct receiver *receiver, const char *how, struct error 
                      "the peer broke the protocol: %s", how);
 }
 
-/* Whether the extents of a chunk may come now; moves the least offset on. */
-static int check_extents(struct receiver *receiver, const struct wire_message *chunk,
-                         struct error *err)
+/* Memory for slots, and the thread that stores: when the client has said how much it can use. */
+static int prepare(struct receiver *receiver, const struct wire_message *open, struct error *err)
 {
-    if (wire_chunk_bytes(chunk) > receiver->slot_size)
-        return broke(receiver, "a chunk larger than its slot", err);
-    for (unsigned i = 0; i < chunk->chunk.extent_count; i++) {
-        const struct wire_extent *extent = &chunk->chunk.extents[i];
-        if (extent->offset < receiver->expected)
-            return broke(receiver, "a chunk that goes back", err);
-        receiver->expected = extent->offset + extent->length;
-        if (receiver->declared != WIRE_UNKNOWN && receiver->expected > receiver->declared)
-            return broke(receiver, "a chunk past the object's size", err);
+    if (receiver->slot_count > open->open.slot_limit)
+        receiver->slot_count = open->open.slot_limit;
+    receiver->object_limit = receiver->session.objects;
+    if (receiver->object_limit > open->open.object_limit)
+        receiver->object_limit = open->open.object_limit;
+    if (memory_register_buffers(&receiver->memory, receiver->endpoint->id, true,
+                                &receiver->slot_count, &receiver->slot_size, "the slots", err) < 0)
+        return -1;
+    window_init(&receiver->window, receiver->slot_count);
+    receiver->storing.digest = digest_new();
+    if (!receiver->storing.digest)
+        return error_set(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, "out of memory");
+    receiver->worker = worker_start(do_job, receiver,
+                                    receiver->slot_count + 2 * WIRE_MAX_OBJECTS + 1, err);
+    return receiver->worker ? 0 : -1;
+}
+
+static struct timespec time_of(const struct wire_time *time)
+{
+    return (struct timespec){.tv_sec = time->seconds, .tv_nsec = time->nanoseconds};
+}
+
+static void note_request(struct opened *opened, const struct wire_message *open)
+{
+    *opened = (struct opened){
+        .confirm = (open->open.flags & WIRE_OPEN_CONFIRM) != 0,
+        .began_at = clock_now(),
+        .request = {.name = opened->name,
+                    .size = open->open.size,
+                    .bytes = open->open.bytes,
+                    .sync = (open->open.flags & WIRE_OPEN_SYNC) != 0,
+                    .preserve = (open->open.flags & WIRE_OPEN_PRESERVE) != 0,
+                    .mode = open->open.mode,
+                    .accessed = time_of(&open->open.accessed),
+                    .modified = time_of(&open->open.modified),
+                    .resume = (open->open.flags & WIRE_OPEN_RESUME) != 0},
+    };
+    memcpy(opened->request.identity, open->open.identity, sizeof opened->request.identity);
+    memcpy(opened->name, open->open.name, sizeof opened->name);
+}
+
+static int take_open(struct receiver *receiver, const struct wire_message *open, struct error *err)
+{
+    if (receiver->is_open || receiver->closed || (!receiver->many && receiver->opened_count > 0))
+        return session_unexpected(&receiver->session, open, err);
+    if (!receiver->worker && prepare(receiver, open, err) < 0)
+        return -1;
+    if (receiver->opened_count - receiver->done_count >= receiver->object_limit)
+        return broke(receiver, "more objects at a time than were allowed", err);
+    uint32_t object = receiver->opened_count++;
+    struct opened *opened = find_opened(receiver, object);
+    note_request(opened, open);
+    receiver->is_open = true;
+    receiver->began = receiver->got_chunk = false;
+    receiver->expected = 0;
+    opened->begin = (struct job){.kind = JOB_BEGIN, .object = object};
+    worker_submit(receiver->worker, &opened->begin);
+    return 0;
+}
+
+/* Whether the client had to wait, and did not. */
+static bool too_early(struct receiver *receiver)
+{
+    uint32_t object = receiver->opened_count - 1;
+    bool awaits = object == 0 || find_opened(receiver, object)->confirm;
+    return !receiver->is_open || receiver->recalling || (awaits && !receiver->began);
+}
+
+/* Whether extents may come now; moves the least offset on. */
+static int check_extents(struct receiver *receiver, const struct wire_extent *extents,
+                         unsigned count, uint64_t size, struct error *err)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (extents[i].offset < receiver->expected)
+            return broke(receiver, "extents that go back", err);
+        receiver->expected = extents[i].offset + extents[i].length;
+        if (size != WIRE_UNKNOWN && receiver->expected > size)
+            return broke(receiver, "extents past the object's size", err);
     }
     return 0;
 }
@@ -164,31 +327,78 @@ static int take_chunk(struct receiver *receiver, const struct wire_message *chun
                       struct error *err)
 {
     unsigned slot = chunk->chunk.slot;
-    if (receiver->ended || !window_sent(&receiver->window, slot, wire_chunk_bytes(chunk)))
+    if (too_early(receiver))
+        return session_unexpected(&receiver->session, chunk, err);
+    uint32_t object = receiver->opened_count - 1;
+    if (!window_sent(&receiver->window, slot, wire_chunk_bytes(chunk)))
         return broke(receiver, "a chunk in a slot that is not granted", err);
-    if (check_extents(receiver, chunk, err) < 0)
+    if (wire_chunk_bytes(chunk) > receiver->slot_size)
+        return broke(receiver, "a chunk larger than its slot", err);
+    if (check_extents(receiver, chunk->chunk.extents, chunk->chunk.extent_count,
+                      find_opened(receiver, object)->request.size, err) < 0)
         return -1;
-    struct store *store = &receiver->stores[slot];
-    *store = (struct store){
+    struct job *job = &receiver->stores[slot];
+    *job = (struct job){
+        .kind = JOB_STORE,
+        .object = object,
         .slot = slot,
         .data = receiver->memory.addr + slot * receiver->slot_size,
         .extent_count = chunk->chunk.extent_count,
     };
-    memcpy(store->extents, chunk->chunk.extents,
-           chunk->chunk.extent_count * sizeof store->extents[0]);
-    worker_submit(receiver->worker, store);
+    memcpy(job->extents, chunk->chunk.extents, job->extent_count * sizeof job->extents[0]);
+    receiver->got_chunk = true;
+    worker_submit(receiver->worker, job);
+    return 0;
+}
+
+static int take_recall(struct receiver *receiver, const struct wire_message *message,
+                       struct error *err)
+{
+    if (too_early(receiver) || receiver->got_chunk)
+        return session_unexpected(&receiver->session, message, err);
+    uint32_t object = receiver->opened_count - 1;
+    struct opened *opened = find_opened(receiver, object);
+    if (check_extents(receiver, message->recall.extents, message->recall.extent_count,
+                      opened->kept, err) < 0)
+        return -1;
+    struct job *job = &receiver->recall;
+    *job = (struct job){
+        .kind = JOB_RECALL,
+        .object = object,
+        .told = message->recall.digest,
+        .extent_count = message->recall.extent_count,
+    };
+    memcpy(job->extents, message->recall.extents, job->extent_count * sizeof job->extents[0]);
+    receiver->recalling = true;
+    worker_submit(receiver->worker, job);
     return 0;
 }
 
 static int take_end(struct receiver *receiver, const struct wire_message *end, struct error *err)
 {
-    if (receiver->ended)
-        return broke(receiver, "END twice", err);
-    if (receiver->declared != WIRE_UNKNOWN && end->digest.size != receiver->declared)
+    if (too_early(receiver))
+        return session_unexpected(&receiver->session, end, err);
+    uint32_t object = receiver->opened_count - 1;
+    struct opened *opened = find_opened(receiver, object);
+    bool abandoned = (end->end.flags & WIRE_END_ABANDONED) != 0;
+    if (abandoned && !receiver->many)
+        return session_unexpected(&receiver->session, end, err);
+    if (!abandoned && opened->request.size != WIRE_UNKNOWN &&
+        end->end.digest.size != opened->request.size)
         return broke(receiver, "an END of another size than OPEN's", err);
-    receiver->ended = true;
-    receiver->commit = (struct store){.commit = true, .told = end->digest};
-    worker_submit(receiver->worker, &receiver->commit);
+    receiver->is_open = false;
+    opened->end = (struct job){
+        .kind = JOB_END, .object = object, .abandoned = abandoned, .told = end->end.digest};
+    worker_submit(receiver->worker, &opened->end);
+    return 0;
+}
+
+static int take_close(struct receiver *receiver, const struct wire_message *close,
+                      struct error *err)
+{
+    if (!receiver->many || receiver->is_open || receiver->done_count < receiver->opened_count)
+        return session_unexpected(&receiver->session, close, err);
+    receiver->closed = true;
     return 0;
 }
 
@@ -196,59 +406,182 @@ static int take_message(struct receiver *receiver, const struct wire_message *me
                         struct error *err)
 {
     switch (message->type) {
+    case WIRE_OPEN:
+        return take_open(receiver, message, err);
     case WIRE_CHUNK:
         return take_chunk(receiver, message, err);
+    case WIRE_RECALL:
+        return take_recall(receiver, message, err);
     case WIRE_END:
         return take_end(receiver, message, err);
+    case WIRE_CLOSE:
+        return take_close(receiver, message, err);
     default:
         return session_unexpected(&receiver->session, message, err);
     }
 }
 
-static int send_grant(struct receiver *receiver, unsigned slot, struct error *err)
+/* ---- what the worker has done -------------------------------------------------------------- */
+
+/* What went wrong with an object ends the session, or concerns this one of many alone. */
+static int fail_object(struct receiver *receiver, uint32_t object, const struct error *cause,
+                       struct error *err)
+{
+    struct opened *opened = find_opened(receiver, object);
+    struct wire_message failed = {.type = WIRE_FAILED};
+    if (!receiver->many) {
+        *err = *cause;
+        return -1;
+    }
+    if (opened->failed)
+        return 0;
+    opened->failed = true;
+    opened->failure = cause->class;
+    receiver->result->failed++;
+    if (!error_is_set(&receiver->first_failure))
+        receiver->first_failure = *cause;
+    session_describe(&receiver->session, cause, &failed);
+    failed.error.object = object;
+    struct error named = *cause;
+    error_nest(&named, receiver->endpoint->peer);
+    log_error(&named);
+    return session_send(&receiver->session, &failed, err);
+}
+
+static int send_ready(struct receiver *receiver, struct error *err)
+{
+    struct wire_message ready = {.type = WIRE_READY};
+    ready.ready.slot_count = (uint16_t)receiver->slot_count;
+    ready.ready.object_limit = (uint16_t)receiver->object_limit;
+    ready.ready.slot_size = (uint32_t)receiver->slot_size;
+    ready.ready.remote_addr = (uint64_t)(uintptr_t)receiver->memory.addr;
+    ready.ready.rkey = receiver->memory.mr->rkey;
+    ready.ready.flags = receiver->sink->ops->keeps_content ? WIRE_READY_DENSE : 0;
+    return session_send(&receiver->session, &ready, err);
+}
+
+static int answer_begin(struct receiver *receiver, const struct job *job, struct error *err)
+{
+    struct opened *opened = find_opened(receiver, job->object);
+    bool failed = error_is_set(&job->error);
+    receiver->began = receiver->is_open && job->object == receiver->opened_count - 1;
+    if (failed && fail_object(receiver, job->object, &job->error, err) < 0)
+        return -1;
+    if (!failed)
+        receiver->result->admitted = true;
+    opened->kept = job->kept;
+    if (job->object == 0 && send_ready(receiver, err) < 0)
+        return -1;
+    if (failed || !opened->confirm)
+        return 0;
+    struct wire_message message = {.type = WIRE_OPENED,
+                                   .opened = {.object = job->object, .kept = job->kept}};
+    return session_send(&receiver->session, &message, err);
+}
+
+static int answer_store(struct receiver *receiver, const struct job *job, struct error *err)
 {
     struct wire_message grant = {.type = WIRE_GRANT};
-    window_granted(&receiver->window, slot);
-    receiver->result->stored = receiver->window.acknowledged;
-    grant.grant.slot = (uint16_t)slot;
-    grant.grant.acknowledged = receiver->window.acknowledged;
+    if (error_is_set(&job->error) && fail_object(receiver, job->object, &job->error, err) < 0)
+        return -1;
+    window_granted(&receiver->window, job->slot);
+    receiver->result->stored += job->stored;
+    grant.grant.slot = (uint16_t)job->slot;
+    grant.grant.acknowledged = receiver->result->stored;
     return session_send(&receiver->session, &grant, err);
 }
 
-static int send_done(struct receiver *receiver, struct error *err)
+static int answer_recall(struct receiver *receiver, const struct job *job, struct error *err)
 {
-    struct wire_message done = {.type = WIRE_DONE};
-    digest_value(receiver->digest, &done.digest);
-    done.digest.size = receiver->commit.told.size;
-    receiver->result->digest = done.digest;
+    struct wire_message message = {.type = WIRE_RECALLED,
+                                   .recalled = {.object = job->object, .digest = job->own}};
+    if (error_is_set(&job->error) && fail_object(receiver, job->object, &job->error, err) < 0)
+        return -1;
+    receiver->recalling = false;
+    if (!digest_equal(&job->own, &job->told)) {
+        log_verbose("%s: what was kept differs from the source: starting anew",
+                    receiver->endpoint->peer);
+        receiver->expected = 0;
+        find_opened(receiver, job->object)->kept = 0;
+    }
+    return session_send(&receiver->session, &message, err);
+}
+
+static void report_committed(struct receiver *receiver, const struct job *job)
+{
+    const struct opened *opened = find_opened(receiver, job->object);
+    struct receiver_object object = {
+        .name = opened->name,
+        .digest = job->own,
+        .kept = opened->kept,
+        .pinned = receiver->memory.bytes + receiver->session.messages.memory.bytes,
+        .duration_ns = (uint64_t)(clock_now() - opened->began_at),
+    };
+    receiver->result->committed++;
+    receiver->report(receiver->endpoint->peer, &object);
+}
+
+static int answer_end(struct receiver *receiver, const struct job *job, struct error *err)
+{
+    struct wire_message done = {.type = WIRE_DONE, .done = {.object = job->object}};
+    const struct opened *opened = find_opened(receiver, job->object);
+    if (error_is_set(&job->error) && fail_object(receiver, job->object, &job->error, err) < 0)
+        return -1;
+    receiver->done_count++;
+    if (job->committed) {
+        done.done.digest = job->own;
+        report_committed(receiver, job);
+    } else {
+        enum error_class class = opened->failed ? opened->failure : ERROR_TEMPORARY;
+        done.done.status = (uint8_t)error_exit_status(class);
+    }
     return session_send(&receiver->session, &done, err);
 }
 
-/* Answers what the worker has finished. 1 when the object is committed, 0, or -1 with *err. */
-static int take_stores(struct receiver *receiver, struct error *err)
+static int answer_job(struct receiver *receiver, const struct job *job, struct error *err)
 {
-    struct store *store;
-    while ((store = worker_take(receiver->worker)) != NULL) {
-        if (error_is_set(&store->error)) {
-            *err = store->error;
-            return -1;
-        }
-        if (store->commit)
-            return send_done(receiver, err) < 0 ? -1 : 1;
-        if (send_grant(receiver, store->slot, err) < 0)
-            return -1;
+    switch (job->kind) {
+    case JOB_BEGIN:
+        return answer_begin(receiver, job, err);
+    case JOB_STORE:
+        return answer_store(receiver, job, err);
+    case JOB_RECALL:
+        return answer_recall(receiver, job, err);
+    case JOB_END:
+        return answer_end(receiver, job, err);
     }
     return 0;
+}
+
+static int take_jobs(struct receiver *receiver, struct error *err)
+{
+    struct job *job;
+    while (receiver->worker && (job = worker_take(receiver->worker)) != NULL)
+        if (answer_job(receiver, job, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- the session --------------------------------------------------------------------------- */
+
+static bool is_finished(const struct receiver *receiver)
+{
+    return receiver->many ? receiver->closed : receiver->done_count > 0;
 }
 
 static int transfer(struct receiver *receiver, struct error *err)
 {
     struct wire_message message;
+    if (session_await(&receiver->session, &message, err) < 0 ||
+        take_message(receiver, &message, err) < 0)
+        return -1;
     for (;;) {
-        int done = take_stores(receiver, err);
-        if (done != 0)
-            return done < 0 ? -1 : 0;
-        switch (session_next(&receiver->session, worker_fd(receiver->worker), &message, err)) {
+        if (take_jobs(receiver, err) < 0)
+            return -1;
+        if (is_finished(receiver))
+            return 0;
+        int fd = receiver->worker ? worker_fd(receiver->worker) : -1;
+        switch (session_next(&receiver->session, fd, &message, err)) {
         case SESSION_ERROR:
             return -1;
         case SESSION_MESSAGE:
@@ -266,60 +599,111 @@ static int connect_session(struct receiver *receiver, struct error *err)
     static const struct wire_welcome welcome = {.version = WIRE_VERSION};
     uint8_t data[WIRE_WELCOME_BYTES];
     struct endpoint *endpoint = receiver->endpoint;
-    struct endpoint_wants wants = session_wants(receiver->slot_count, 0);
+    unsigned objects = receiver->many ? WIRE_MAX_OBJECTS : 1;
+    struct endpoint_wants wants = session_wants(receiver->slot_count, objects, 0);
     unsigned len = (unsigned)wire_encode_welcome(&welcome, data);
     wants.max_sge = 1;
     if (endpoint_create_queues(endpoint, &wants, NULL, err) < 0 ||
-        session_open(&receiver->session, endpoint, receiver->slot_count, endpoint->timeout, err) <
-            0 ||
+        session_open(&receiver->session, endpoint, receiver->slot_count, objects, endpoint->timeout,
+                     err) < 0 ||
         endpoint_accept(endpoint, data, len, clock_after(endpoint->timeout), err) < 0)
         return -1;
     session_begin(&receiver->session);
     return 0;
 }
 
-static int run(struct receiver *receiver, struct error *err)
+/* Whether what is there already may be gone on from: nothing was found wrong with it. */
+static bool is_worth_keeping(const struct error *err)
 {
-    int64_t start = clock_now();
-    if (connect_session(receiver, err) < 0)
-        return -1;
-    int rc = begin_object(receiver, err) == 0 && grant_slots(receiver, err) == 0 &&
-                     transfer(receiver, err) == 0
-                 ? 0
-                 : -1;
-    receiver->result->duration_ns = (uint64_t)(clock_now() - start);
-    if (rc == 0)
-        session_linger(&receiver->session);
-    else
-        session_give_up(&receiver->session, err);
-    return rc;
+    return err->class == ERROR_TEMPORARY || err->class == ERROR_INTERRUPTED;
 }
 
-static void clean_up(struct receiver *receiver)
+/* What was announced before the session broke is stored yet, where it will be kept. */
+static void finish_stores(struct receiver *receiver)
+{
+    struct pollfd fds[] = {{.fd = worker_fd(receiver->worker), .events = POLLIN},
+                           {.fd = receiver->endpoint->stop_fd, .events = POLLIN}};
+    while (window_in_state(&receiver->window, WINDOW_SENT) > 0 && poll(fds, 2, -1) >= 0 &&
+           !fds[1].revents) {
+        struct job *job;
+        while ((job = worker_take(receiver->worker)) != NULL)
+            if (job->kind == JOB_STORE)
+                window_granted(&receiver->window, job->slot);
+    }
+}
+
+/* What stays in place although the session failed is said. */
+static void note_leftovers(const struct receiver *receiver, struct error *err)
+{
+    if (receiver->sink->ops->irrevocable && receiver->result->stored > 0)
+        error_append(err, "; what was written before (%" PRIu64 " bytes) stays",
+                     receiver->result->stored);
+}
+
+static int count_failures(const struct receiver *receiver, struct error *err)
+{
+    const struct receiver_result *result = receiver->result;
+    if (result->failed == 0)
+        return 0;
+    return error_set(err, receiver->first_failure.class, STAGE_COMMIT, receiver->endpoint->peer,
+                     "%u of %u objects were not committed", result->failed,
+                     result->failed + result->committed);
+}
+
+static int run(struct receiver *receiver, struct error *err)
+{
+    if (connect_session(receiver, err) < 0)
+        return -1;
+    if (transfer(receiver, err) == 0) {
+        session_linger(&receiver->session);
+        return count_failures(receiver, err);
+    }
+    note_leftovers(receiver, err);
+    session_give_up(&receiver->session, err);
+    return -1;
+}
+
+/* What the worker has committed since it was last heard of. */
+static void count_commits(struct receiver *receiver)
+{
+    for (uint32_t i = receiver->done_count; i != receiver->opened_count; i++) {
+        const struct job *end = &find_opened(receiver, i)->end;
+        if (end->committed)
+            report_committed(receiver, end);
+    }
+}
+
+static void clean_up(struct receiver *receiver, bool keep)
 {
     session_close(&receiver->session);
+    if (receiver->worker && keep && receiver->opened_count > 0 &&
+        find_opened(receiver, receiver->opened_count - 1)->request.resume)
+        finish_stores(receiver);
     worker_stop(receiver->worker);
-    if (receiver->object)
-        receiver->sink->ops->abandon(receiver->object, false);
-    digest_free(receiver->digest);
+    count_commits(receiver);
+    abandon_object(receiver, keep && !receiver->storing.failed);
+    digest_free(receiver->storing.digest);
+    free(receiver->storing.buffer);
     memory_free(&receiver->memory);
 }
 
-int receiver_run(struct endpoint *endpoint, struct sink *sink, struct receiver_result *result,
-                 struct error *err)
+int receiver_run(struct endpoint *endpoint, struct sink *sink, bool many,
+                 receiver_committed committed, struct receiver_result *result, struct error *err)
 {
     *result = (struct receiver_result){.admitted = false};
     struct receiver *receiver = calloc(1, sizeof *receiver);
     if (!receiver)
         return error_set(err, ERROR_RESOURCE, STAGE_CONNECT, endpoint->peer, "out of memory");
     receiver->sink = sink;
+    receiver->many = many;
+    receiver->report = committed;
     receiver->result = result;
     receiver->endpoint = endpoint;
     receiver->slot_count = SLOT_COUNT;
     receiver->slot_size = SLOT_SIZE;
     int rc = run(receiver, err);
-    clean_up(receiver);
-    if (rc < 0 && result->committed) {
+    clean_up(receiver, is_worth_keeping(err));
+    if (rc < 0 && !many && result->committed > 0) {
         /* The object is there, and only the client may not know: for this side it is a success. */
         error_clear(err);
         rc = 0;

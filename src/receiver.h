@@ -1,5 +1,8 @@
 /*
- * receiver.h - the server's end of a write session: one object out of slots into a sink.
+ * receiver.h - the server's end of a write session: objects out of slots into a sink.
+ *
+ * The thread of the session keeps the connection and the account; a worker does what may block, in
+ * order: it begins an object, stores chunks, compares and commits.
  */
 #ifndef RDMAPUT_RECEIVER_H
 #define RDMAPUT_RECEIVER_H
@@ -12,21 +15,32 @@
 #include "error.h"
 #include "sink.h"
 
-struct receiver_result {
-    bool admitted; /* an object was begun */
-    bool committed;
-    struct digest_value digest; /* of what was committed */
-    uint64_t stored;            /* bytes that the sink has taken */
-    uint64_t pinned;            /* bytes of registered memory */
+/* What one object came to. */
+struct receiver_object {
+    const char *name; /* empty: none */
+    struct digest_value digest;
+    uint64_t kept; /* bytes that an earlier session had left */
+    uint64_t pinned;
     uint64_t duration_ns;
 };
 
+struct receiver_result {
+    bool admitted;              /* an object was begun */
+    unsigned committed, failed; /* objects */
+    uint64_t stored;            /* bytes that the sink has taken */
+};
+
+/* An object was committed. To be called from the session's thread. */
+typedef void (*receiver_committed)(const char *peer, const struct receiver_object *object);
+
 /*
- * Receives one object on an adopted endpoint: makes its queues in a domain of its own, accepts,
- * and goes through the session to its end. 0 when the object was committed. What was stored of a
- * failed one is abandoned. The endpoint is disconnected, and the caller's to close.
+ * Receives one object, or many as the client's HELLO said, on an adopted endpoint: makes its queues
+ * in a domain of its own, accepts, and goes through the session to its end. 0 when every object was
+ * committed; else *err is that of the session, or the first one's. Of many, each object that fails
+ * is logged too. What was stored of a failed one is abandoned, or kept for resuming. The endpoint is
+ * disconnected, and the caller's to close.
  */
-int receiver_run(struct endpoint *endpoint, struct sink *sink, struct receiver_result *result,
-                 struct error *err);
+int receiver_run(struct endpoint *endpoint, struct sink *sink, bool many,
+                 receiver_committed committed, struct receiver_result *result, struct error *err);
 
 #endif

@@ -24,13 +24,17 @@ void report_progress(struct error *err, uint64_t bytes, const char *done)
         error_append(err, "; %" PRIu64 " bytes were %s", bytes, done);
 }
 
-void report_received(const char *peer, const struct receiver_result *result)
+void report_received(const char *peer, const struct receiver_object *object)
 {
-    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT];
-    log_verbose("%s: committed: %s, XXH3-128 %s, %s pinned", peer,
-                describe(result->digest.bytes, result->duration_ns, text, sizeof text),
-                digest_format(&result->digest, checksum),
-                units_format_size(result->pinned, pinned));
+    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT], kept[UNITS_TEXT];
+    char name[256];
+    snprintf(name, sizeof name, "%s%s", object->name[0] ? ", " : "", object->name);
+    error_mask(name);
+    log_verbose("%s: committed%s: %s, XXH3-128 %s, %s pinned%s%s", peer, name,
+                describe(object->digest.bytes, object->duration_ns, text, sizeof text),
+                digest_format(&object->digest, checksum),
+                units_format_size(object->pinned, pinned), object->kept ? ", resumed after " : "",
+                object->kept ? units_format_size(object->kept, kept) : "");
 }
 
 void report_sent(const char *destination, const struct sender_result *result)

@@ -13,7 +13,7 @@
 void report_progress(struct error *err, uint64_t bytes, const char *done);
 
 /* An object was committed here. */
-void report_received(const char *peer, const struct receiver_result *result);
+void report_received(const char *peer, const struct receiver_object *object);
 
 /* An object was delivered. */
 void report_sent(const char *destination, const struct sender_result *result);

@@ -2,6 +2,7 @@
 
 #include "sender.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,32 +19,169 @@
 
 #define SLOT_LIMIT 8
 #define MOST_WORKS 64
+/* What is under way when a session breaks is sent again: this part of an object at most. */
+#define RESUME_PARTS 512
+#define RESUME_LEAST_BUFFER ((uint64_t)16 << 10)
+
+enum task_kind {
+    TASK_OPEN,
+    TASK_RECALL,
+    TASK_LOAD,
+};
+
+/* One thing for the worker to do, and what came of it. */
+struct task {
+    enum task_kind kind;
+    struct load load; /* TASK_LOAD */
+    struct error error;
+    struct wire_message recall; /* TASK_RECALL: what was hashed */
+    uint64_t recalled_to;       /* likewise */
+    bool ended;                 /* TASK_LOAD: the object's last byte is in this one or before it */
+};
+
+/* Where the object that was opened last stands. */
+enum state {
+    STATE_NONE,    /* there is none, or its END was sent */
+    STATE_OPENING, /* at the worker */
+    STATE_WAITING, /* for READY or OPENED */
+    STATE_RECALLING,
+    STATE_SENDING,
+    STATE_DROPPING, /* it failed: its loads are to come back */
+};
+
+/* An object that was opened at the server and has no DONE yet. */
+struct pending {
+    bool failed; /* and was reported */
+    struct digest_value digest; /* with its END */
+    uint64_t kept;
+    char name[WIRE_MAX_NAME + 1];
+};
 
 struct sender {
     const struct sender_job *job;
     struct sender_result *result;
     struct endpoint endpoint;
     struct session session;
-    struct wire_message ready; /* the slots that were granted */
+    struct wire_message ready; /* the slots that were granted; type 0 before */
     struct memory memory;      /* as many buffers as slots are used */
     size_t buffer_size;
     struct window window;
     struct loader loader;
-    struct load loads[WINDOW_MAX_SLOTS]; /* one for each slot */
     struct worker *worker;
-    bool loaded_all;  /* the last load came back */
-    unsigned loading; /* loads at the worker */
+    struct task tasks[WINDOW_MAX_SLOTS]; /* one for each slot */
+    struct task open_task, recall_task;
+    struct sender_object object; /* the worker's, while it opens */
+    bool object_is_open;         /* likewise */
+    bool load_ended;             /* the worker's: the object has been read to its end */
+    struct digest_value digest;  /* of what was read, once load_ended */
+    enum state state;
+    size_t next;             /* index of the next object to be opened */
+    uint32_t opened, done;   /* objects at the server */
+    struct pending pending[WIRE_MAX_OBJECTS];
+    uint64_t kept;     /* bytes the server has of the present object */
+    uint64_t recalled; /* place up to which they were compared */
+    uint64_t unread;   /* bytes of the present object, PLAN_UNKNOWN for a stream */
+    bool loaded_all;   /* the last load came back */
+    unsigned loading;  /* loads at the worker */
+    struct error first_failure; /* of many objects */
 };
+
+static struct pending *find_pending(struct sender *sender, uint32_t object)
+{
+    return &sender->pending[object % WIRE_MAX_OBJECTS];
+}
+
+static struct pending *present(struct sender *sender)
+{
+    return find_pending(sender, sender->opened - 1);
+}
+
+/* ---- the worker ---------------------------------------------------------------------------- */
+
+static void close_object(struct sender *sender)
+{
+    if (sender->object_is_open)
+        sender->job->close(sender->job->context, sender->next - 1, &sender->object);
+    sender->object_is_open = false;
+}
+
+static void open_object(struct sender *sender, struct task *task)
+{
+    sender->object = (struct sender_object){.name = ""};
+    sender->load_ended = false;
+    if (sender->job->open(sender->job->context, sender->next - 1, &sender->object, &task->error) <
+        0)
+        return;
+    sender->object_is_open = true;
+    loader_begin(&sender->loader, sender->object.plan, sender->object.source);
+}
+
+/* Once all of it was read, the sources must still be what they were. */
+static void end_reading(struct sender *sender, struct task *task)
+{
+    uint64_t size = plan_size(sender->object.plan);
+    sender->load_ended = task->ended = true;
+    if (source_verify(sender->object.source, &task->error) < 0)
+        return;
+    digest_value(sender->loader.digest, &sender->digest);
+    if (size != PLAN_UNKNOWN && size > sender->digest.size)
+        sender->digest.size = size;
+}
+
+static void load(struct sender *sender, struct task *task, int stop_fd)
+{
+    task->ended = false;
+    loader_fill(&sender->loader, &task->load, stop_fd);
+    task->error = task->load.error;
+    if (task->load.last && !sender->load_ended && !error_is_set(&task->error))
+        end_reading(sender, task);
+}
+
+static void recall(struct sender *sender, struct task *task, int stop_fd)
+{
+    struct wire_message *message = &task->recall;
+    *message = (struct wire_message){.type = WIRE_RECALL};
+    int count = loader_recall(&sender->loader, sender->kept, message->recall.extents,
+                              WIRE_MAX_RECALLED, stop_fd, &task->error);
+    if (count < 0)
+        return;
+    message->recall.extent_count = (uint16_t)count;
+    digest_value(sender->loader.digest, &message->recall.digest);
+    task->recalled_to = digest_end(sender->loader.digest);
+}
+
+/* A worker_function. */
+static void do_task(void *context, void *item, int stop_fd)
+{
+    struct sender *sender = context;
+    struct task *task = item;
+    error_clear(&task->error);
+    switch (task->kind) {
+    case TASK_OPEN:
+        open_object(sender, task);
+        break;
+    case TASK_RECALL:
+        recall(sender, task, stop_fd);
+        break;
+    case TASK_LOAD:
+        load(sender, task, stop_fd);
+        break;
+    }
+}
+
+/* ---- connecting ---------------------------------------------------------------------------- */
 
 /* One attempt to connect (client_attempt). */
 static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, struct error *err)
 {
-    static const struct client_greeting greeting = {.role = WIRE_ROLE_WRITE};
     struct sender *sender = context;
+    const struct sender_job *job = sender->job;
+    unsigned objects = job->many ? WIRE_MAX_OBJECTS : 1;
+    struct client_greeting greeting = {.role = WIRE_ROLE_WRITE, .many = job->many};
     struct endpoint_answer answer;
-    struct endpoint_wants wants = session_wants(SLOT_LIMIT, MOST_WORKS + 1);
+    struct endpoint_wants wants = session_wants(SLOT_LIMIT, objects, MOST_WORKS + 1);
     if (endpoint_create_queues(endpoint, &wants, NULL, err) == 0 &&
-        session_open(&sender->session, endpoint, SLOT_LIMIT, sender->job->target.timeout, err) ==
+        session_open(&sender->session, endpoint, SLOT_LIMIT, objects, job->target.timeout, err) ==
             0 &&
         client_greet(endpoint, &greeting, deadline, &answer, err) == 0)
         return 0;
@@ -51,76 +189,185 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
     return -1;
 }
 
-static int open_object(struct sender *sender, struct error *err)
-{
-    struct wire_message open = {.type = WIRE_OPEN};
-    open.open.size = plan_size(sender->job->plan);
-    open.open.slot_limit = SLOT_LIMIT;
-    snprintf(open.open.name, sizeof open.open.name, "%s", sender->job->name);
-    if (session_send(&sender->session, &open, err) < 0 ||
-        session_expect(&sender->session, WIRE_READY, &sender->ready, err) < 0)
-        return -1;
-    if (sender->ready.ready.slot_count > SLOT_LIMIT)
-        return session_unexpected(&sender->session, &sender->ready, err);
-    return 0;
-}
-
-static int prepare_loads(struct sender *sender, unsigned count, struct error *err)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct load *load = &sender->loads[i];
-        *load = (struct load){.index = i,
-                              .buffer = sender->memory.addr + i * sender->buffer_size,
-                              .size = sender->buffer_size,
-                              .lkey = sender->memory.mr->lkey};
-        if (loader_prepare(&sender->loader, load, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 /* The writes of a load are unsignalled until its message follows: all of them must fit the
  * queue. */
-static unsigned most_works(const struct endpoint *endpoint)
+static unsigned most_works(const struct sender *sender)
 {
-    unsigned messages = messages_count(SLOT_LIMIT);
-    unsigned room = endpoint->send_depth > messages ? endpoint->send_depth - messages : 1;
+    unsigned messages = session_messages(SLOT_LIMIT, sender->job->many ? WIRE_MAX_OBJECTS : 1);
+    unsigned depth = sender->endpoint.send_depth;
+    unsigned room = depth > messages ? depth - messages : 1;
     return room < MOST_WORKS ? room : MOST_WORKS;
 }
 
-/* Memory to read into, one buffer for each slot that will be used, and the thread that reads. */
-static int prepare(struct sender *sender, struct error *err)
+/* The thread that reads. */
+static int start_worker(struct sender *sender, struct error *err)
 {
+    struct plan_limits limits = {
+        .max_sge = sender->endpoint.max_sge,
+        .max_bytes = sender->endpoint.max_msg_sz,
+        .max_extents = WIRE_MAX_EXTENTS,
+    };
+    if (loader_open(&sender->loader, NULL, NULL, &limits, most_works(sender), true, err) < 0)
+        return -1;
+    sender->worker = worker_start(do_task, sender, WINDOW_MAX_SLOTS + 2, err);
+    return sender->worker ? 0 : -1;
+}
+
+/* Memory to read into, one buffer for each slot that will be used. */
+static int prepare_loads(struct sender *sender, struct error *err)
+{
+    char size[UNITS_TEXT];
     unsigned count = sender->ready.ready.slot_count;
     sender->buffer_size = sender->ready.ready.slot_size;
     if (memory_register_buffers(&sender->memory, sender->endpoint.id, false, &count,
                                 &sender->buffer_size, "reading the segments", err) < 0)
         return -1;
     sender->result->pinned = sender->memory.bytes + sender->session.messages.memory.bytes;
-    struct plan_limits limits = {
-        .max_sge = sender->endpoint.max_sge,
-        .max_bytes = sender->endpoint.max_msg_sz,
-        .max_extents = WIRE_MAX_EXTENTS,
-    };
     window_init(&sender->window, count);
-    if (loader_open(&sender->loader, sender->job->plan, sender->job->source, &limits,
-                    most_works(&sender->endpoint), true, err) < 0 ||
-        prepare_loads(sender, count, err) < 0)
-        return -1;
-    sender->worker = worker_start(loader_fill, &sender->loader, count, err);
-    char size[UNITS_TEXT];
+    for (unsigned i = 0; i < count; i++) {
+        struct task *task = &sender->tasks[i];
+        task->kind = TASK_LOAD;
+        task->load = (struct load){.index = i,
+                                   .buffer = sender->memory.addr + i * sender->buffer_size,
+                                   .lkey = sender->memory.mr->lkey};
+        if (loader_prepare(&sender->loader, &task->load, err) < 0)
+            return -1;
+    }
     log_verbose("%s: device %s, slots %u x %s, max_sge %u", sender->endpoint.peer,
                 endpoint_device_name(&sender->endpoint), count,
                 units_format_size(sender->buffer_size, size), sender->endpoint.max_sge);
-    return sender->worker ? 0 : -1;
+    return 0;
 }
 
-/* Has every granted slot's buffer filled, while there is something left. */
+/* ---- an object fails ----------------------------------------------------------------------- */
+
+/* Of many objects one that fails is reported, and the session goes on. */
+static int fail_object(struct sender *sender, const char *name, const struct error *cause,
+                       struct error *err)
+{
+    if (!sender->job->many) {
+        *err = *cause;
+        return -1;
+    }
+    struct error named = *cause;
+    if (name[0])
+        error_nest(&named, name);
+    log_error(&named);
+    sender->result->failed++;
+    if (!error_is_set(&sender->first_failure))
+        sender->first_failure = named;
+    return 0;
+}
+
+static int fail_present(struct sender *sender, const struct error *cause, struct error *err)
+{
+    present(sender)->failed = true;
+    sender->state = STATE_DROPPING;
+    return fail_object(sender, present(sender)->name, cause, err);
+}
+
+/* ---- what goes to the server --------------------------------------------------------------- */
+
+static unsigned object_limit(const struct sender *sender)
+{
+    unsigned limit = sender->session.objects;
+    if (sender->ready.type != WIRE_READY)
+        return 1;
+    return limit < sender->ready.ready.object_limit ? limit : sender->ready.ready.object_limit;
+}
+
+static struct wire_time time_of(const struct timespec *time)
+{
+    return (struct wire_time){.seconds = time->tv_sec, .nanoseconds = (uint32_t)time->tv_nsec};
+}
+
+/* Whether the server is to make room before data flows: small objects do not wait for that. */
+static bool is_to_confirm(const struct sender *sender, uint64_t bytes)
+{
+    return sender->job->resume || (sender->ready.type == WIRE_READY &&
+                                   (bytes == PLAN_UNKNOWN || bytes > sender->buffer_size));
+}
+
+static int send_open(struct sender *sender, struct error *err)
+{
+    const struct sender_object *object = &sender->object;
+    struct wire_message open = {.type = WIRE_OPEN};
+    uint64_t bytes = plan_bytes(object->plan);
+    bool confirm = is_to_confirm(sender, bytes);
+    open.open.flags = (sender->job->sync ? WIRE_OPEN_SYNC : 0) |
+                      (object->preserve ? WIRE_OPEN_PRESERVE : 0) |
+                      (sender->job->resume ? WIRE_OPEN_RESUME : 0) |
+                      (confirm ? WIRE_OPEN_CONFIRM : 0);
+    open.open.size = plan_size(object->plan);
+    open.open.bytes = bytes;
+    open.open.slot_limit = SLOT_LIMIT;
+    open.open.object_limit = (uint16_t)sender->session.objects;
+    if (object->preserve) {
+        open.open.mode = object->mode;
+        open.open.accessed = time_of(&object->accessed);
+        open.open.modified = time_of(&object->modified);
+    }
+    if (sender->job->resume)
+        memcpy(open.open.identity, object->identity, sizeof open.open.identity);
+    snprintf(open.open.name, sizeof open.open.name, "%s", object->name);
+    struct pending *pending = find_pending(sender, sender->opened++);
+    *pending = (struct pending){.failed = false};
+    snprintf(pending->name, sizeof pending->name, "%s", object->name);
+    error_mask(pending->name);
+    sender->kept = sender->recalled = 0;
+    sender->state = STATE_WAITING;
+    if (session_send(&sender->session, &open, err) < 0)
+        return -1;
+    if (sender->ready.type == WIRE_READY && !confirm)
+        sender->state = STATE_SENDING;
+    return 0;
+}
+
+/* The bytes of the present object in one load. */
+static uint64_t load_size(const struct sender *sender)
+{
+    uint64_t part = plan_size(sender->object.plan) / RESUME_PARTS / sender->window.count;
+    if (!sender->job->resume || part >= sender->buffer_size)
+        return sender->buffer_size;
+    part = part / RESUME_LEAST_BUFFER * RESUME_LEAST_BUFFER;
+    if (part < RESUME_LEAST_BUFFER)
+        part = RESUME_LEAST_BUFFER;
+    return part < sender->buffer_size ? part : sender->buffer_size;
+}
+
+/* The server is ready for the present object's data, behind what was recalled of it. */
+static void begin_sending(struct sender *sender)
+{
+    struct plan *plan = sender->object.plan;
+    uint64_t size = load_size(sender);
+    if (sender->ready.ready.flags & WIRE_READY_DENSE)
+        plan_fill_holes(plan);
+    if (sender->job->resume)
+        plan_start_at(plan, sender->recalled);
+    for (unsigned i = 0; i < sender->window.count; i++)
+        sender->tasks[i].load.size = size;
+    present(sender)->kept = digest_bytes(sender->loader.digest);
+    sender->unread = plan_bytes(plan);
+    if (sender->unread != PLAN_UNKNOWN)
+        sender->unread -= present(sender)->kept;
+    sender->loaded_all = false;
+    sender->state = STATE_SENDING;
+}
+
+/* Whether one more load finds something to read, as far as one can tell. */
+static bool is_worth_loading(const struct sender *sender)
+{
+    return sender->loading == 0 || sender->unread == PLAN_UNKNOWN ||
+           sender->unread > sender->loading * sender->tasks[0].load.size;
+}
+
+/* Has granted slots' buffers filled, while there is something left. */
 static void load_more(struct sender *sender)
 {
     int slot;
-    while (!sender->loaded_all && (slot = window_take(&sender->window)) >= 0) {
-        worker_submit(sender->worker, &sender->loads[slot]);
+    while (!sender->loaded_all && is_worth_loading(sender) &&
+           (slot = window_take(&sender->window)) >= 0) {
+        worker_submit(sender->worker, &sender->tasks[slot]);
         sender->loading++;
     }
 }
@@ -142,54 +389,244 @@ static int send_load(struct sender *sender, struct load *load, struct error *err
     memcpy(chunk.chunk.extents, load->extents, load->extent_count * sizeof load->extents[0]);
     window_sent(&sender->window, load->index, load->bytes);
     sender->result->chunks++;
+    sender->result->sent += load->bytes;
     return session_send(&sender->session, &chunk, err);
 }
 
-static int take_loads(struct sender *sender, struct error *err)
+static int send_end(struct sender *sender, struct error *err)
 {
-    struct load *load;
-    while ((load = worker_take(sender->worker)) != NULL) {
-        sender->loading--;
-        if (error_is_set(&load->error)) {
-            *err = load->error;
-            return -1;
-        }
-        sender->loaded_all |= load->last;
-        if (load->bytes == 0)
-            window_put_back(&sender->window, load->index);
-        else if (send_load(sender, load, err) < 0)
+    struct wire_message end = {.type = WIRE_END};
+    if (present(sender)->failed)
+        end.end.flags = WIRE_END_ABANDONED;
+    else
+        end.end.digest = present(sender)->digest = sender->digest;
+    sender->state = STATE_NONE;
+    return session_send(&sender->session, &end, err);
+}
+
+/* ---- what the worker has done -------------------------------------------------------------- */
+
+static int take_opened_sources(struct sender *sender, struct task *task, struct error *err)
+{
+    if (!error_is_set(&task->error))
+        return send_open(sender, err);
+    sender->state = STATE_NONE;
+    return fail_object(sender, "", &task->error, err);
+}
+
+static int take_recall(struct sender *sender, struct task *task, struct error *err)
+{
+    if (error_is_set(&task->error))
+        return fail_present(sender, &task->error, err);
+    sender->recalled = task->recalled_to;
+    if (task->recall.recall.extent_count > 0)
+        return session_send(&sender->session, &task->recall, err);
+    begin_sending(sender);
+    return 0;
+}
+
+static int take_load(struct sender *sender, struct task *task, struct error *err)
+{
+    struct load *load = &task->load;
+    sender->loading--;
+    if (error_is_set(&task->error) && sender->state == STATE_SENDING &&
+        fail_present(sender, &task->error, err) < 0)
+        return -1;
+    sender->loaded_all |= load->last;
+    if (sender->unread != PLAN_UNKNOWN)
+        sender->unread -= load->bytes;
+    if (load->bytes > 0 && sender->state == STATE_SENDING)
+        return send_load(sender, load, err);
+    window_put_back(&sender->window, load->index);
+    return 0;
+}
+
+static int take_tasks(struct sender *sender, struct error *err)
+{
+    struct task *task;
+    while ((task = worker_take(sender->worker)) != NULL) {
+        int rc = task->kind == TASK_OPEN     ? take_opened_sources(sender, task, err)
+                 : task->kind == TASK_RECALL ? take_recall(sender, task, err)
+                                             : take_load(sender, task, err);
+        if (rc < 0)
             return -1;
     }
     return 0;
 }
 
-static int take_grant(struct sender *sender, const struct wire_message *message, struct error *err)
+/* ---- what the server says ------------------------------------------------------------------ */
+
+static int take_ready(struct sender *sender, const struct wire_message *message, struct error *err)
 {
-    if (message->type != WIRE_GRANT || !window_granted(&sender->window, message->grant.slot))
+    if (sender->ready.type == WIRE_READY || sender->opened == 0 ||
+        message->ready.slot_count > SLOT_LIMIT)
         return session_unexpected(&sender->session, message, err);
-    sender->result->acknowledged = sender->window.acknowledged;
+    sender->ready = *message;
+    if (prepare_loads(sender, err) < 0)
+        return -1;
+    if (sender->state == STATE_WAITING && !sender->job->resume)
+        begin_sending(sender);
     return 0;
 }
 
-static bool all_sent(const struct sender *sender)
+static void start_recall(struct sender *sender)
 {
-    return sender->loaded_all && sender->loading == 0;
+    sender->state = STATE_RECALLING;
+    sender->recall_task.kind = TASK_RECALL;
+    worker_submit(sender->worker, &sender->recall_task);
+}
+
+static int take_opened(struct sender *sender, const struct wire_message *message, struct error *err)
+{
+    if (sender->state != STATE_WAITING || sender->ready.type != WIRE_READY ||
+        message->opened.object != sender->opened - 1 ||
+        (message->opened.kept > 0 && !sender->job->resume))
+        return session_unexpected(&sender->session, message, err);
+    sender->kept = message->opened.kept;
+    if (sender->kept > 0)
+        start_recall(sender);
+    else
+        begin_sending(sender);
+    return 0;
+}
+
+/* Where the server has something else, it is all sent anew. */
+static int take_recalled(struct sender *sender, const struct wire_message *message,
+                         struct error *err)
+{
+    if (sender->state != STATE_RECALLING || message->recalled.object != sender->opened - 1)
+        return session_unexpected(&sender->session, message, err);
+    if (digest_equal(&message->recalled.digest, &sender->recall_task.recall.recall.digest)) {
+        start_recall(sender);
+        return 0;
+    }
+    log_verbose("%s: what was kept differs: starting anew", sender->endpoint.peer);
+    loader_begin(&sender->loader, sender->object.plan, sender->object.source);
+    sender->recalled = 0;
+    begin_sending(sender);
+    return 0;
+}
+
+static int take_grant(struct sender *sender, const struct wire_message *message, struct error *err)
+{
+    if (sender->ready.type != WIRE_READY ||
+        !window_granted(&sender->window, message->grant.slot))
+        return session_unexpected(&sender->session, message, err);
+    sender->result->acknowledged = message->grant.acknowledged;
+    return 0;
+}
+
+static int take_failed(struct sender *sender, const struct wire_message *message, struct error *err)
+{
+    uint32_t object = message->error.object;
+    struct error cause = {.class = ERROR_NONE};
+    if (!sender->job->many || object - sender->done >= sender->opened - sender->done)
+        return session_unexpected(&sender->session, message, err);
+    struct pending *pending = find_pending(sender, object);
+    if (pending->failed)
+        return 0;
+    session_understand(&sender->session, message, &cause);
+    if (object == sender->opened - 1 && sender->state != STATE_NONE &&
+        sender->state != STATE_OPENING)
+        return fail_present(sender, &cause, err);
+    pending->failed = true;
+    return fail_object(sender, pending->name, &cause, err);
+}
+
+static int take_done(struct sender *sender, const struct wire_message *message, struct error *err)
+{
+    struct pending *pending = find_pending(sender, sender->done);
+    bool ended = sender->done < sender->opened - (sender->state == STATE_NONE ||
+                                                          sender->state == STATE_OPENING
+                                                      ? 0
+                                                      : 1);
+    if (!ended || message->done.object != sender->done ||
+        (message->done.status != 0) != pending->failed)
+        return session_unexpected(&sender->session, message, err);
+    sender->done++;
+    if (pending->failed)
+        return 0;
+    if (!digest_equal(&pending->digest, &message->done.digest)) {
+        struct error cause = {.class = ERROR_NONE};
+        error_set(&cause, ERROR_DATA, STAGE_COMMIT, sender->endpoint.peer,
+                  "the server committed something else than was sent: the checksums differ");
+        return fail_object(sender, pending->name, &cause, err);
+    }
+    sender->result->digest = message->done.digest;
+    sender->result->committed++;
+    sender->result->committed_bytes += message->done.digest.bytes;
+    sender->result->kept += pending->kept;
+    return 0;
+}
+
+static int take_message(struct sender *sender, const struct wire_message *message,
+                        struct error *err)
+{
+    switch (message->type) {
+    case WIRE_READY:
+        return take_ready(sender, message, err);
+    case WIRE_OPENED:
+        return take_opened(sender, message, err);
+    case WIRE_RECALLED:
+        return take_recalled(sender, message, err);
+    case WIRE_GRANT:
+        return take_grant(sender, message, err);
+    case WIRE_FAILED:
+        return take_failed(sender, message, err);
+    case WIRE_DONE:
+        return take_done(sender, message, err);
+    default:
+        return session_unexpected(&sender->session, message, err);
+    }
+}
+
+/* ---- the session --------------------------------------------------------------------------- */
+
+static bool may_open(const struct sender *sender)
+{
+    return sender->next < sender->job->count &&
+           sender->opened - sender->done < object_limit(sender);
+}
+
+/* Does what can be done now without waiting. */
+static int advance(struct sender *sender, struct error *err)
+{
+    bool all_back = sender->loading == 0;
+    if (sender->state == STATE_SENDING && !(sender->loaded_all && all_back))
+        load_more(sender);
+    else if (sender->state == STATE_SENDING || (sender->state == STATE_DROPPING && all_back)) {
+        if (send_end(sender, err) < 0)
+            return -1;
+    }
+    if (sender->state == STATE_NONE && may_open(sender)) {
+        close_object(sender);
+        sender->next++;
+        sender->state = STATE_OPENING;
+        sender->open_task.kind = TASK_OPEN;
+        worker_submit(sender->worker, &sender->open_task);
+    }
+    return 0;
+}
+
+static bool is_finished(const struct sender *sender)
+{
+    return sender->state == STATE_NONE && sender->next == sender->job->count &&
+           sender->done == sender->opened;
 }
 
 static int transfer(struct sender *sender, struct error *err)
 {
     struct wire_message message;
     for (;;) {
-        if (take_loads(sender, err) < 0)
+        if (take_tasks(sender, err) < 0 || advance(sender, err) < 0)
             return -1;
-        if (all_sent(sender))
+        if (is_finished(sender))
             return 0;
-        load_more(sender);
         switch (session_next(&sender->session, worker_fd(sender->worker), &message, err)) {
         case SESSION_ERROR:
             return -1;
         case SESSION_MESSAGE:
-            if (take_grant(sender, &message, err) < 0)
+            if (take_message(sender, &message, err) < 0)
                 return -1;
             break;
         case SESSION_WORKER:
@@ -198,40 +635,29 @@ static int transfer(struct sender *sender, struct error *err)
     }
 }
 
-/* Tells the checksum, and waits until the server has committed what it has by its own account. */
-static int finish(struct sender *sender, struct error *err)
+/* Nothing more comes: for a server that might wait for another object. */
+static int close_session(struct sender *sender, struct error *err)
 {
-    struct wire_message end = {.type = WIRE_END}, message;
-    if (source_verify(sender->job->source, err) < 0)
-        return -1;
-    digest_value(sender->loader.digest, &end.digest);
-    uint64_t size = plan_size(sender->job->plan);
-    if (size != PLAN_UNKNOWN && size > end.digest.size)
-        end.digest.size = size;
-    if (session_send(&sender->session, &end, err) < 0)
-        return -1;
-    for (;;) {
-        if (session_next(&sender->session, -1, &message, err) == SESSION_ERROR)
-            return -1;
-        if (message.type == WIRE_DONE)
-            break;
-        if (take_grant(sender, &message, err) < 0)
-            return -1;
-    }
-    sender->result->digest = message.digest;
-    if (!digest_equal(&end.digest, &message.digest))
-        return error_set(err, ERROR_DATA, STAGE_COMMIT, sender->endpoint.peer,
-                         "the server committed something else than was sent: the checksums differ");
-    sender->result->acknowledged = message.digest.bytes;
-    return 0;
+    static const struct wire_message close = {.type = WIRE_CLOSE};
+    return sender->job->many ? session_send(&sender->session, &close, err) : 0;
+}
+
+static int count_failures(const struct sender *sender, struct error *err)
+{
+    const struct sender_result *result = sender->result;
+    if (result->failed == 0)
+        return 0;
+    return error_set(err, sender->first_failure.class, STAGE_NONE, sender->endpoint.peer,
+                     "%zu of %zu objects were committed, and %zu were not", result->committed,
+                     sender->job->count, result->failed);
 }
 
 static int run(struct sender *sender, struct error *err)
 {
     int64_t start = clock_now();
     session_begin(&sender->session);
-    int rc = open_object(sender, err) == 0 && prepare(sender, err) == 0 &&
-                     transfer(sender, err) == 0 && finish(sender, err) == 0
+    int rc = start_worker(sender, err) == 0 && transfer(sender, err) == 0 &&
+                     close_session(sender, err) == 0
                  ? 0
                  : -1;
     sender->result->duration_ns = (uint64_t)(clock_now() - start);
@@ -240,12 +666,22 @@ static int run(struct sender *sender, struct error *err)
     return rc;
 }
 
+/* How far a session that broke had got. */
+static void tell_progress(const struct sender *sender, struct error *err)
+{
+    report_progress(err, sender->result->acknowledged, "acknowledged");
+    if (sender->job->many)
+        error_append(err, "; %zu of %zu objects were committed", sender->result->committed,
+                     sender->job->count);
+}
+
 static void clean_up(struct sender *sender)
 {
     session_close(&sender->session);
     worker_stop(sender->worker);
+    close_object(sender);
     for (unsigned i = 0; i < WINDOW_MAX_SLOTS; i++)
-        loader_release(&sender->loads[i]);
+        loader_release(&sender->tasks[i].load);
     loader_close(&sender->loader);
     memory_free(&sender->memory);
     endpoint_close(&sender->endpoint);
@@ -264,7 +700,9 @@ int sender_run(const struct sender_job *job, struct sender_result *result, struc
         rc = run(sender, err);
         if (rc < 0) {
             session_give_up(&sender->session, err);
-            report_progress(err, result->acknowledged, "acknowledged");
+            tell_progress(sender, err);
+        } else {
+            rc = count_failures(sender, err);
         }
     }
     clean_up(sender);

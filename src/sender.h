@@ -1,34 +1,69 @@
 /*
- * sender.h - the client's end of a write session: one object into a server's slots.
+ * sender.h - the client's end of a write session: objects into a server's slots.
+ *
+ * The calling thread keeps the connection and the account; a worker does what may block, in order:
+ * it opens an object's sources and reads them.
  */
 #ifndef RDMAPUT_SENDER_H
 #define RDMAPUT_SENDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "client.h"
 #include "digest.h"
 #include "error.h"
 #include "plan.h"
 #include "source.h"
+#include "wire.h"
+
+/* One object to be delivered. */
+struct sender_object {
+    const char *name;  /* at the server; empty: none */
+    struct plan *plan; /* sealed, PLAN_BY_DEST, PLAN_TARGET_SLOT */
+    struct source *source;
+    bool preserve; /* with the following */
+    mode_t mode;   /* permissions */
+    struct timespec accessed, modified;
+    uint8_t identity[WIRE_IDENTITY_BYTES]; /* of the source, with resume */
+};
+
+/*
+ * Makes the object with that index, from 0, ready to be read. Called once each, in order, on a
+ * thread of the sender's, when the one before has been read. 0, or -1 with *err. What is in it
+ * belongs to the callee and is used until close, which is called for each that was opened.
+ */
+typedef int (*sender_open)(void *context, size_t index, struct sender_object *object,
+                           struct error *err);
+typedef void (*sender_close)(void *context, size_t index, struct sender_object *object);
 
 struct sender_job {
     struct client_target target;
-    const char *name;  /* the object's name at the server; empty: none */
-    struct plan *plan; /* sealed, PLAN_BY_DEST, PLAN_TARGET_SLOT */
-    struct source *source;
+    size_t count; /* objects */
+    bool many;    /* each is committed by itself, and fails by itself; else there is one */
+    bool sync;    /* durable before it counts as committed */
+    bool resume;
+    sender_open open;
+    sender_close close;
+    void *context;
 };
 
 struct sender_result {
-    struct digest_value digest; /* what the server committed */
-    uint64_t acknowledged;      /* bytes the server has stored */
+    struct digest_value digest;         /* of what the server committed, the last object's */
+    size_t committed, failed;           /* objects */
+    uint64_t committed_bytes;           /* of data, in all of them */
+    uint64_t acknowledged;              /* bytes the server has stored */
+    uint64_t kept;                      /* bytes it had from earlier sessions, and has committed */
+    uint64_t sent;                      /* bytes that were written with RDMA */
     uint64_t work_requests, gather_entries, chunks;
     uint64_t pinned;      /* bytes of registered memory here */
-    uint64_t duration_ns; /* from the established connection to DONE */
+    uint64_t duration_ns; /* from the established connection to the last DONE */
 };
 
-/* Delivers the object. 0 only when the server has verified and committed it. result is filled in as
- * far as it went in any case. */
+/* Delivers the objects. 0 only when the server has verified and committed all of them. With many,
+ * each that fails is logged, and *err is then the class of the first. result is filled in as far as
+ * it went in any case. */
 int sender_run(const struct sender_job *job, struct sender_result *result, struct error *err);
 
 #endif

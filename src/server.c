@@ -115,13 +115,12 @@ static int serve_one_sided(struct serving *serving)
 static int serve_write(struct serving *serving)
 {
     struct receiver_result result;
-    char peer[ADDRESS_TEXT];
-    snprintf(peer, sizeof peer, "%s", serving->endpoint.peer);
-    int rc = receiver_run(&serving->endpoint, serving->server->job->sink, &result, &serving->error);
+    struct sink *sink = serving->server->job->sink;
+    bool many = (serving->hello.flags & WIRE_HELLO_MANY) != 0;
+    int rc = receiver_run(&serving->endpoint, sink, many, report_received, &result,
+                          &serving->error);
     serving->admitted = result.admitted;
-    if (rc == 0)
-        report_received(peer, &result);
-    else if (result.admitted)
+    if (rc < 0 && result.admitted && !many && !sink->ops->irrevocable)
         report_progress(&serving->error, result.stored, "stored");
     return rc;
 }
@@ -132,24 +131,12 @@ static bool is_last(const struct serving *serving)
     return serving->server->job->once && serving->admitted;
 }
 
-/* Whose session it was goes before what failed in it, such as a file. */
-static void name_peer(struct error *err, const char *peer)
-{
-    char text[sizeof err->text];
-    if (err->subject[0] && strcmp(err->subject, peer) != 0) {
-        snprintf(text, sizeof text, "%s: %.*s", err->subject,
-                 (int)(sizeof text - sizeof err->subject - 3), err->text);
-        memcpy(err->text, text, sizeof text);
-    }
-    snprintf(err->subject, sizeof err->subject, "%s", peer);
-}
-
 static void *session_main(void *argument)
 {
     struct serving *serving = argument;
     int rc = serving->one_sided ? serve_one_sided(serving) : serve_write(serving);
     if (rc < 0) {
-        name_peer(&serving->error, serving->endpoint.peer);
+        error_nest(&serving->error, serving->endpoint.peer);
         if (!serving->endpoint.answered)
             refuse(serving->endpoint.id, &serving->error);
         if (serving->error.class != ERROR_INTERRUPTED && !is_last(serving))

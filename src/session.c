@@ -21,9 +21,14 @@
 #define PING_NS (2 * CLOCK_NS_PER_S)
 #define GIVE_UP_NS (1 * CLOCK_NS_PER_S)
 
-struct endpoint_wants session_wants(unsigned slots, unsigned works)
+unsigned session_messages(unsigned slots, unsigned objects)
 {
-    unsigned messages = messages_count(slots);
+    return slots + wire_extra_messages(objects);
+}
+
+struct endpoint_wants session_wants(unsigned slots, unsigned objects, unsigned works)
+{
+    unsigned messages = session_messages(slots, objects);
     unsigned writes = slots * works < MOST_WRITES ? slots * works : MOST_WRITES;
     return (struct endpoint_wants){
         .send_depth = writes + messages,
@@ -31,14 +36,31 @@ struct endpoint_wants session_wants(unsigned slots, unsigned works)
     };
 }
 
-int session_open(struct session *session, struct endpoint *endpoint, unsigned slots,
-                 uint64_t timeout, struct error *err)
+/* Fewer objects at a time where the limit of locked memory is low: a session of several has at
+ * least two. */
+static int open_messages(struct session *session, unsigned slots, struct error *err)
 {
-    *session = (struct session){.endpoint = endpoint, .timeout = timeout};
+    for (;;) {
+        struct error attempt = {.class = ERROR_NONE};
+        if (messages_open(&session->messages, session->endpoint->id,
+                          session_messages(slots, session->objects), &attempt) == 0)
+            return 0;
+        if (attempt.class != ERROR_RESOURCE || session->objects <= 2) {
+            *err = attempt;
+            return -1;
+        }
+        session->objects /= 2;
+    }
+}
+
+int session_open(struct session *session, struct endpoint *endpoint, unsigned slots,
+                 unsigned objects, uint64_t timeout, struct error *err)
+{
+    *session = (struct session){.endpoint = endpoint, .objects = objects, .timeout = timeout};
     if (writer_init(&session->writer, endpoint->id, endpoint->peer, endpoint->send_depth,
                     endpoint->max_sge, err) < 0)
         return -1;
-    return messages_open(&session->messages, endpoint->id, slots, err);
+    return open_messages(session, slots, err);
 }
 
 void session_begin(struct session *session)
@@ -92,19 +114,26 @@ static int reap(struct session *session, struct error *err)
     return n < 0 ? -1 : count;
 }
 
-static int peer_error(struct session *session, const struct wire_message *message,
-                      struct error *err)
+void session_understand(const struct session *session, const struct wire_message *message,
+                        struct error *err)
 {
     char text[WIRE_MAX_TEXT + 1], hint[WIRE_MAX_TEXT + 1];
     snprintf(text, sizeof text, "%s", message->error.text);
     snprintf(hint, sizeof hint, "%s", message->error.hint);
     error_mask(text);
     error_mask(hint);
-    session->peer_gave_up = true;
     error_set(err, error_class_of_status(message->error.status), STAGE_TRANSFER,
-              session->endpoint->peer, "the peer gave up: %s", text);
+              session->endpoint->peer, "%s: %s",
+              message->type == WIRE_FAILED ? "not committed" : "the peer gave up", text);
     if (hint[0])
         error_hint(err, "%s", hint);
+}
+
+static int peer_error(struct session *session, const struct wire_message *message,
+                      struct error *err)
+{
+    session->peer_gave_up = true;
+    session_understand(session, message, err);
     return -1;
 }
 
@@ -358,15 +387,12 @@ int session_unexpected(const struct session *session, const struct wire_message 
                      "the peer broke the protocol: %s out of order", wire_type_name(message->type));
 }
 
-int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
-                   struct error *err)
+int session_await(struct session *session, struct wire_message *message, struct error *err)
 {
     session->due_by = clock_after(session->timeout);
     enum session_next next = session_next(session, -1, message, err);
     session->due_by = CLOCK_NEVER;
-    if (next == SESSION_ERROR)
-        return -1;
-    return message->type == type ? 0 : session_unexpected(session, message, err);
+    return next == SESSION_ERROR ? -1 : 0;
 }
 
 /* stop_fd: ends the wait when readable; negative: none does. */
@@ -389,6 +415,19 @@ static void await_sends(struct session *session, int64_t deadline, int stop_fd)
     }
 }
 
+void session_describe(const struct session *session, const struct error *reason,
+                      struct wire_message *message)
+{
+    bool interrupted = reason->class == ERROR_INTERRUPTED;
+    bool about_file = reason->subject[0] && strcmp(reason->subject, session->endpoint->peer) != 0;
+    message->error.status = (uint8_t)error_exit_status(interrupted ? ERROR_TEMPORARY
+                                                                   : reason->class);
+    snprintf(message->error.text, sizeof message->error.text, "%.*s%s%.*s", WIRE_MAX_TEXT / 4,
+             about_file ? reason->subject : "", about_file ? ": " : "", WIRE_MAX_TEXT / 2,
+             reason->text);
+    snprintf(message->error.hint, sizeof message->error.hint, "%s", reason->hint);
+}
+
 void session_give_up(struct session *session, const struct error *reason)
 {
     struct wire_message message = {.type = WIRE_ERROR};
@@ -399,14 +438,7 @@ void session_give_up(struct session *session, const struct error *reason)
     reap(session, &ignored);
     if (!messages_can_send(&session->messages, &session->writer))
         return;
-    bool interrupted = reason->class == ERROR_INTERRUPTED;
-    message.error.status = (uint8_t)error_exit_status(interrupted ? ERROR_TEMPORARY
-                                                                  : reason->class);
-    bool about_file = reason->subject[0] && strcmp(reason->subject, session->endpoint->peer) != 0;
-    snprintf(message.error.text, sizeof message.error.text, "%.*s%s%.*s", WIRE_MAX_TEXT / 4,
-             about_file ? reason->subject : "", about_file ? ": " : "", WIRE_MAX_TEXT / 2,
-             reason->text);
-    snprintf(message.error.hint, sizeof message.error.hint, "%s", reason->hint);
+    session_describe(session, reason, &message);
     if (send_now(session, &message, &ignored) == 0)
         await_sends(session, clock_after(GIVE_UP_NS), -1);
 }

@@ -30,6 +30,7 @@ struct session_receive {
 
 struct session {
     struct endpoint *endpoint; /* not owned */
+    unsigned objects;          /* how many may be without a DONE at a time (wire.h) */
     struct messages messages;
     struct writer writer;
     uint64_t timeout;  /* ns */
@@ -45,13 +46,17 @@ struct session {
     unsigned received_head, received_count;
 };
 
-/* Queue entries for a session with that many slots, each filled by at most works work requests. */
-struct endpoint_wants session_wants(unsigned slots, unsigned works);
+/* How many messages may be under way in a session with that many slots and objects. */
+unsigned session_messages(unsigned slots, unsigned objects);
+
+/* Queue entries for such a session, each slot filled by at most works work requests. */
+struct endpoint_wants session_wants(unsigned slots, unsigned objects, unsigned works);
 
 /* After endpoint_create_queues, before connecting or accepting: registers messages, posts
- * receives. */
+ * receives. objects is 1, or at most WIRE_MAX_OBJECTS for a session of several; session->objects
+ * becomes fewer where the limit of locked memory allows no more. */
 int session_open(struct session *session, struct endpoint *endpoint, unsigned slots,
-                 uint64_t timeout, struct error *err);
+                 unsigned objects, uint64_t timeout, struct error *err);
 
 /* The connection stands: silence counts from now. */
 void session_begin(struct session *session);
@@ -70,10 +75,9 @@ enum session_next {
 enum session_next session_next(struct session *session, int worker_fd, struct wire_message *message,
                                struct error *err);
 
-/* As session_next for a time when only one type of message is due: anything else breaks the
- * protocol. It has to come within the timeout, whatever signs of life there are. */
-int session_expect(struct session *session, enum wire_type type, struct wire_message *message,
-                   struct error *err);
+/* As session_next for a time when a message is due: it has to come within the timeout, whatever
+ * signs of life there are. */
+int session_await(struct session *session, struct wire_message *message, struct error *err);
 
 /* Sends a message, waiting for room where it must. */
 int session_send(struct session *session, const struct wire_message *message, struct error *err);
@@ -86,6 +90,14 @@ int session_write(struct session *session, struct ibv_sge *entries, unsigned cou
 /* The error of a message that has no place here. Always -1. */
 int session_unexpected(const struct session *session, const struct wire_message *message,
                        struct error *err);
+
+/* Fills in status, text and hint of an ERROR or FAILED. */
+void session_describe(const struct session *session, const struct error *reason,
+                      struct wire_message *message);
+
+/* The error that an ERROR or FAILED of the peer tells of. */
+void session_understand(const struct session *session, const struct wire_message *message,
+                        struct error *err);
 
 /* Tells the peer why this side gives up, if it can still be told: within a second. */
 void session_give_up(struct session *session, const struct error *reason);

@@ -10,6 +10,9 @@
 
 #define HEADER_BYTES 4
 #define EXTENT_BYTES 16
+#define DIGEST_FIELD_BYTES 48
+#define PERMISSIONS 0777
+#define NS_PER_S 1000000000u
 #define REFUSAL_FIXED_BYTES 10
 #define VERSION_END 5 /* magic and version stand at the same place in every version */
 
@@ -22,15 +25,20 @@ struct message_kind {
 };
 
 static const struct message_kind kinds[] = {
-    [WIRE_OPEN] = {"OPEN", 24, true},
+    [WIRE_OPEN] = {"OPEN", 76, true},
     [WIRE_READY] = {"READY", 28, false},
     [WIRE_CHUNK] = {"CHUNK", 8, true},
     [WIRE_GRANT] = {"GRANT", 20, false},
-    [WIRE_END] = {"END", 52, false},
-    [WIRE_DONE] = {"DONE", 52, false},
+    [WIRE_END] = {"END", 56, false},
+    [WIRE_DONE] = {"DONE", 60, false},
     [WIRE_ERROR] = {"ERROR", 12, true},
     [WIRE_PING] = {"PING", 4, false},
     [WIRE_PONG] = {"PONG", 4, false},
+    [WIRE_OPENED] = {"OPENED", 20, false},
+    [WIRE_RECALL] = {"RECALL", 56, true},
+    [WIRE_RECALLED] = {"RECALLED", 56, false},
+    [WIRE_FAILED] = {"FAILED", 16, true},
+    [WIRE_CLOSE] = {"CLOSE", 4, false},
 };
 
 struct writer {
@@ -220,7 +228,9 @@ enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hel
     get_bytes(&reader, hello->token, WIRE_TOKEN_BYTES);
     hello->probe_addr = get(&reader, 8);
     hello->probe_rkey = (uint32_t)get(&reader, 4);
-    if (reader.left != 0 || !is_client_role(hello->role) || hello->flags != 0)
+    if (reader.left != 0 || !is_client_role(hello->role))
+        return WIRE_BROKEN;
+    if (hello->flags & ~(hello->role == WIRE_ROLE_WRITE ? WIRE_HELLO_MANY : 0))
         return WIRE_BROKEN;
     if (hello->role != WIRE_ROLE_POST &&
         (!is_zero(hello->token, WIRE_TOKEN_BYTES) || hello->probe_addr || hello->probe_rkey))
@@ -268,26 +278,46 @@ enum wire_result wire_decode_refusal(const void *data, size_t len, struct wire_r
  * Messages: encoding
  */
 
+static void put_time(struct writer *writer, const struct wire_time *time)
+{
+    put(writer, 8, (uint64_t)time->seconds);
+    put(writer, 4, time->nanoseconds);
+}
+
 static void encode_open(struct writer *writer, const struct wire_message *message)
 {
     size_t len = strnlen(message->open.name, WIRE_MAX_NAME);
 
     put(writer, 4, message->open.flags);
     put(writer, 8, message->open.size);
+    put(writer, 8, message->open.bytes);
     put(writer, 4, message->open.mode);
+    put_time(writer, &message->open.accessed);
+    put_time(writer, &message->open.modified);
+    put_bytes(writer, message->open.identity, WIRE_IDENTITY_BYTES);
     put(writer, 2, message->open.slot_limit);
+    put(writer, 2, message->open.object_limit);
     put(writer, 2, len);
+    put(writer, 2, 0);
     put_bytes(writer, message->open.name, len);
 }
 
 static void encode_ready(struct writer *writer, const struct wire_message *message)
 {
     put(writer, 2, message->ready.slot_count);
-    put(writer, 2, 0);
+    put(writer, 2, message->ready.object_limit);
     put(writer, 4, message->ready.slot_size);
     put(writer, 8, message->ready.remote_addr);
     put(writer, 4, message->ready.rkey);
-    put(writer, 4, 0);
+    put(writer, 4, message->ready.flags);
+}
+
+static void put_extents(struct writer *writer, const struct wire_extent *extents, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        put(writer, 8, extents[i].offset);
+        put(writer, 8, extents[i].length);
+    }
 }
 
 static void encode_chunk(struct writer *writer, const struct wire_message *message)
@@ -295,10 +325,7 @@ static void encode_chunk(struct writer *writer, const struct wire_message *messa
     assert(message->chunk.extent_count <= WIRE_MAX_EXTENTS);
     put(writer, 2, message->chunk.slot);
     put(writer, 2, message->chunk.extent_count);
-    for (unsigned i = 0; i < message->chunk.extent_count; i++) {
-        put(writer, 8, message->chunk.extents[i].offset);
-        put(writer, 8, message->chunk.extents[i].length);
-    }
+    put_extents(writer, message->chunk.extents, message->chunk.extent_count);
 }
 
 static void encode_grant(struct writer *writer, const struct wire_message *message)
@@ -309,12 +336,47 @@ static void encode_grant(struct writer *writer, const struct wire_message *messa
     put(writer, 8, message->grant.acknowledged);
 }
 
-static void encode_digest(struct writer *writer, const struct wire_message *message)
+static void put_digest(struct writer *writer, const struct digest_value *digest)
 {
-    put(writer, 8, message->digest.size);
-    put(writer, 8, message->digest.bytes);
-    put_bytes(writer, message->digest.data, DIGEST_BYTES);
-    put_bytes(writer, message->digest.map, DIGEST_BYTES);
+    put(writer, 8, digest->size);
+    put(writer, 8, digest->bytes);
+    put_bytes(writer, digest->data, DIGEST_BYTES);
+    put_bytes(writer, digest->map, DIGEST_BYTES);
+}
+
+static void encode_end(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 4, message->end.flags);
+    put_digest(writer, &message->end.digest);
+}
+
+static void encode_done(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 4, message->done.object);
+    put(writer, 4, message->done.status);
+    put_digest(writer, &message->done.digest);
+}
+
+static void encode_opened(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 4, message->opened.object);
+    put(writer, 4, 0);
+    put(writer, 8, message->opened.kept);
+}
+
+static void encode_recall(struct writer *writer, const struct wire_message *message)
+{
+    assert(message->recall.extent_count <= WIRE_MAX_RECALLED);
+    put(writer, 2, 0);
+    put(writer, 2, message->recall.extent_count);
+    put_digest(writer, &message->recall.digest);
+    put_extents(writer, message->recall.extents, message->recall.extent_count);
+}
+
+static void encode_recalled(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 4, message->recalled.object);
+    put_digest(writer, &message->recalled.digest);
 }
 
 static void encode_error(struct writer *writer, const struct wire_message *message)
@@ -346,14 +408,30 @@ static void encode_fields(struct writer *writer, const struct wire_message *mess
         encode_grant(writer, message);
         break;
     case WIRE_END:
+        encode_end(writer, message);
+        break;
     case WIRE_DONE:
-        encode_digest(writer, message);
+        encode_done(writer, message);
+        break;
+    case WIRE_FAILED:
+        put(writer, 4, message->error.object);
+        encode_error(writer, message);
         break;
     case WIRE_ERROR:
         encode_error(writer, message);
         break;
+    case WIRE_OPENED:
+        encode_opened(writer, message);
+        break;
+    case WIRE_RECALL:
+        encode_recall(writer, message);
+        break;
+    case WIRE_RECALLED:
+        encode_recalled(writer, message);
+        break;
     case WIRE_PING:
     case WIRE_PONG:
+    case WIRE_CLOSE:
         break;
     }
 }
@@ -376,23 +454,89 @@ size_t wire_encode(const struct wire_message *message, uint8_t buf[WIRE_MESSAGE_
  * returns what is wrong or NULL.
  */
 
+static struct wire_time get_time(struct reader *reader)
+{
+    struct wire_time time = {.seconds = (int64_t)get(reader, 8)};
+
+    time.nanoseconds = (uint32_t)get(reader, 4);
+    return time;
+}
+
+static bool is_no_time(const struct wire_time *time)
+{
+    return time->seconds == 0 && time->nanoseconds == 0;
+}
+
+static const char *check_open_size(const struct wire_message *message)
+{
+    if (message->open.size == WIRE_UNKNOWN)
+        return message->open.bytes == WIRE_UNKNOWN ? NULL : "OPEN knows bytes but no size";
+    if (message->open.size > WIRE_MAX_SIZE)
+        return "OPEN's size is too large";
+    return message->open.bytes > message->open.size ? "OPEN has more bytes than its size" : NULL;
+}
+
+static const char *check_open_attributes(const struct wire_message *message)
+{
+    if (message->open.accessed.nanoseconds >= NS_PER_S ||
+        message->open.modified.nanoseconds >= NS_PER_S)
+        return "OPEN's times have too many nanoseconds";
+    if (message->open.mode & ~(uint32_t)PERMISSIONS)
+        return "OPEN's mode is more than permissions";
+    if (!(message->open.flags & WIRE_OPEN_PRESERVE) &&
+        (message->open.mode || !is_no_time(&message->open.accessed) ||
+         !is_no_time(&message->open.modified)))
+        return "OPEN has mode or times that it does not preserve";
+    return NULL;
+}
+
+/* All but the name. */
+static const char *check_open(const struct wire_message *message)
+{
+    const char *problem;
+
+    if (message->open.flags & ~WIRE_OPEN_FLAGS)
+        return "OPEN has unknown flags";
+    problem = check_open_size(message);
+    if (!problem)
+        problem = check_open_attributes(message);
+    if (problem)
+        return problem;
+    if (message->open.slot_limit < WIRE_MIN_SLOTS || message->open.slot_limit > WIRE_MAX_SLOTS)
+        return "OPEN's slot limit is out of range";
+    if (message->open.object_limit < 1 || message->open.object_limit > WIRE_MAX_OBJECTS)
+        return "OPEN's object limit is out of range";
+    if (!(message->open.flags & WIRE_OPEN_RESUME))
+        return is_zero(message->open.identity, WIRE_IDENTITY_BYTES)
+                   ? NULL
+                   : "OPEN has an identity and does not resume";
+    if (!(message->open.flags & WIRE_OPEN_CONFIRM) || message->open.size == WIRE_UNKNOWN)
+        return "OPEN resumes without a size or an answer";
+    return NULL;
+}
+
 static const char *decode_open(struct reader *reader, struct wire_message *message)
 {
+    const char *problem;
     size_t name_bytes;
+    uint64_t reserved;
 
     message->open.flags = (uint32_t)get(reader, 4);
     message->open.size = get(reader, 8);
+    message->open.bytes = get(reader, 8);
     message->open.mode = (uint32_t)get(reader, 4);
+    message->open.accessed = get_time(reader);
+    message->open.modified = get_time(reader);
+    get_bytes(reader, message->open.identity, WIRE_IDENTITY_BYTES);
     message->open.slot_limit = (uint16_t)get(reader, 2);
+    message->open.object_limit = (uint16_t)get(reader, 2);
     name_bytes = get(reader, 2);
-    if (message->open.flags & ~WIRE_OPEN_FLAGS)
-        return "OPEN has unknown flags";
-    if (message->open.size > WIRE_MAX_SIZE && message->open.size != WIRE_UNKNOWN)
-        return "OPEN's size is too large";
-    if (message->open.mode != 0)
-        return "OPEN's mode is not zero";
-    if (message->open.slot_limit < WIRE_MIN_SLOTS || message->open.slot_limit > WIRE_MAX_SLOTS)
-        return "OPEN's slot limit is out of range";
+    reserved = get(reader, 2);
+    problem = check_open(message);
+    if (problem)
+        return problem;
+    if (reserved != 0)
+        return "OPEN's reserved field is not zero";
     if (name_bytes > WIRE_MAX_NAME)
         return "OPEN's name is too long";
     if (name_bytes != reader->left)
@@ -404,16 +548,18 @@ static const char *decode_open(struct reader *reader, struct wire_message *messa
 
 static const char *decode_ready(struct reader *reader, struct wire_message *message)
 {
-    uint64_t end, reserved;
+    uint64_t end;
 
     message->ready.slot_count = (uint16_t)get(reader, 2);
-    reserved = get(reader, 2);
+    message->ready.object_limit = (uint16_t)get(reader, 2);
     message->ready.slot_size = (uint32_t)get(reader, 4);
     message->ready.remote_addr = get(reader, 8);
     message->ready.rkey = (uint32_t)get(reader, 4);
-    reserved |= get(reader, 4);
-    if (reserved != 0)
-        return "READY's reserved fields are not zero";
+    message->ready.flags = (uint32_t)get(reader, 4);
+    if (message->ready.flags & ~WIRE_READY_DENSE)
+        return "READY has unknown flags";
+    if (message->ready.object_limit < 1 || message->ready.object_limit > WIRE_MAX_OBJECTS)
+        return "READY's object limit is out of range";
     if (message->ready.slot_count < WIRE_MIN_SLOTS || message->ready.slot_count > WIRE_MAX_SLOTS)
         return "READY's slot count is out of range";
     if (message->ready.slot_size < WIRE_MIN_SLOT_SIZE ||
@@ -426,28 +572,32 @@ static const char *decode_ready(struct reader *reader, struct wire_message *mess
     return NULL;
 }
 
+/* Adds their bytes to *sum, which cannot overflow: their ends are bounded. */
 static const char *decode_extents(struct reader *reader, struct wire_extent *extents,
-                                  unsigned count)
+                                  unsigned count, uint64_t *sum)
 {
-    uint64_t end = 0, sum = 0;
+    uint64_t end = 0;
 
     for (unsigned i = 0; i < count; i++) {
         extents[i].offset = get(reader, 8);
         extents[i].length = get(reader, 8);
         if (extents[i].length == 0)
-            return "CHUNK has an empty extent";
+            return "an empty extent";
         if (extents[i].offset < end)
-            return "CHUNK's extents go back";
+            return "extents that go back";
         if (__builtin_add_overflow(extents[i].offset, extents[i].length, &end) ||
             end > WIRE_MAX_SIZE)
-            return "CHUNK's extents end too far out";
-        sum += extents[i].length;
+            return "extents that end too far out";
+        *sum += extents[i].length;
     }
-    return sum > WIRE_MAX_SLOT_SIZE ? "CHUNK's extents are larger than a slot" : NULL;
+    return NULL;
 }
 
 static const char *decode_chunk(struct reader *reader, struct wire_message *message)
 {
+    const char *problem;
+    uint64_t sum = 0;
+
     message->chunk.slot = (uint16_t)get(reader, 2);
     message->chunk.extent_count = (uint16_t)get(reader, 2);
     if (message->chunk.slot >= WIRE_MAX_SLOTS)
@@ -456,7 +606,10 @@ static const char *decode_chunk(struct reader *reader, struct wire_message *mess
         return "CHUNK's extent count is out of range";
     if (reader->left != (size_t)message->chunk.extent_count * EXTENT_BYTES)
         return "CHUNK's extents do not fit its message";
-    return decode_extents(reader, message->chunk.extents, message->chunk.extent_count);
+    problem = decode_extents(reader, message->chunk.extents, message->chunk.extent_count, &sum);
+    if (problem)
+        return problem;
+    return sum > WIRE_MAX_SLOT_SIZE ? "CHUNK's extents are larger than a slot" : NULL;
 }
 
 static const char *decode_grant(struct reader *reader, struct wire_message *message)
@@ -476,17 +629,70 @@ static const char *decode_grant(struct reader *reader, struct wire_message *mess
     return NULL;
 }
 
-static const char *decode_digest(struct reader *reader, struct wire_message *message)
+static const char *decode_digest(struct reader *reader, struct digest_value *digest)
 {
-    message->digest.size = get(reader, 8);
-    message->digest.bytes = get(reader, 8);
-    get_bytes(reader, message->digest.data, DIGEST_BYTES);
-    get_bytes(reader, message->digest.map, DIGEST_BYTES);
-    if (message->digest.size > WIRE_MAX_SIZE)
+    digest->size = get(reader, 8);
+    digest->bytes = get(reader, 8);
+    get_bytes(reader, digest->data, DIGEST_BYTES);
+    get_bytes(reader, digest->map, DIGEST_BYTES);
+    if (digest->size > WIRE_MAX_SIZE)
         return "the digest's size is too large";
-    if (message->digest.bytes > message->digest.size)
+    if (digest->bytes > digest->size)
         return "the digest has more bytes than its size";
     return NULL;
+}
+
+static const char *decode_end(struct reader *reader, struct wire_message *message)
+{
+    message->end.flags = (uint32_t)get(reader, 4);
+    if (message->end.flags & ~WIRE_END_ABANDONED)
+        return "END has unknown flags";
+    return decode_digest(reader, &message->end.digest);
+}
+
+static const char *decode_done(struct reader *reader, struct wire_message *message)
+{
+    uint64_t status;
+
+    message->done.object = (uint32_t)get(reader, 4);
+    status = get(reader, 4);
+    if (status > UINT8_MAX)
+        return "DONE's status is out of range";
+    message->done.status = (uint8_t)status;
+    return decode_digest(reader, &message->done.digest);
+}
+
+static const char *decode_opened(struct reader *reader, struct wire_message *message)
+{
+    message->opened.object = (uint32_t)get(reader, 4);
+    if (get(reader, 4) != 0)
+        return "OPENED's reserved field is not zero";
+    message->opened.kept = get(reader, 8);
+    return message->opened.kept > WIRE_MAX_SIZE ? "OPENED keeps too much" : NULL;
+}
+
+static const char *decode_recall(struct reader *reader, struct wire_message *message)
+{
+    uint64_t reserved = get(reader, 2), sum = 0;
+    const char *problem;
+
+    message->recall.extent_count = (uint16_t)get(reader, 2);
+    problem = decode_digest(reader, &message->recall.digest);
+    if (problem)
+        return problem;
+    if (reserved != 0)
+        return "RECALL's reserved field is not zero";
+    if (message->recall.extent_count < 1 || message->recall.extent_count > WIRE_MAX_RECALLED)
+        return "RECALL's extent count is out of range";
+    if (reader->left != (size_t)message->recall.extent_count * EXTENT_BYTES)
+        return "RECALL's extents do not fit its message";
+    return decode_extents(reader, message->recall.extents, message->recall.extent_count, &sum);
+}
+
+static const char *decode_recalled(struct reader *reader, struct wire_message *message)
+{
+    message->recalled.object = (uint32_t)get(reader, 4);
+    return decode_digest(reader, &message->recalled.digest);
 }
 
 static const char *decode_error(struct reader *reader, struct wire_message *message)
@@ -497,17 +703,17 @@ static const char *decode_error(struct reader *reader, struct wire_message *mess
     uint64_t reserved = get(reader, 2);
 
     if (reserved != 0)
-        return "ERROR's reserved field is not zero";
+        return "an error's reserved field is not zero";
     if (status < 1 || status > UINT8_MAX)
-        return "ERROR's status is out of range";
+        return "an error's status is out of range";
     if (text_bytes > WIRE_MAX_TEXT || hint_bytes > WIRE_MAX_TEXT)
-        return "ERROR's text is too long";
+        return "an error's text is too long";
     if (text_bytes + hint_bytes != reader->left)
-        return "ERROR's text does not fit its message";
+        return "an error's text does not fit its message";
     message->error.status = (uint8_t)status;
     if (!get_text(reader, message->error.text, text_bytes) ||
         !get_text(reader, message->error.hint, hint_bytes))
-        return "ERROR's text contains a NUL";
+        return "an error's text contains a NUL";
     return NULL;
 }
 
@@ -523,12 +729,23 @@ static const char *decode_fields(struct reader *reader, struct wire_message *mes
     case WIRE_GRANT:
         return decode_grant(reader, message);
     case WIRE_END:
+        return decode_end(reader, message);
     case WIRE_DONE:
-        return decode_digest(reader, message);
+        return decode_done(reader, message);
     case WIRE_ERROR:
         return decode_error(reader, message);
+    case WIRE_FAILED:
+        message->error.object = (uint32_t)get(reader, 4);
+        return decode_error(reader, message);
+    case WIRE_OPENED:
+        return decode_opened(reader, message);
+    case WIRE_RECALL:
+        return decode_recall(reader, message);
+    case WIRE_RECALLED:
+        return decode_recalled(reader, message);
     case WIRE_PING:
     case WIRE_PONG:
+    case WIRE_CLOSE:
         break;
     }
     return NULL;
@@ -568,6 +785,12 @@ enum wire_result wire_decode(const void *data, size_t len, struct wire_message *
 {
     *problem = decode_message(data, len, message);
     return *problem ? WIRE_BROKEN : WIRE_OK;
+}
+
+unsigned wire_extra_messages(unsigned objects)
+{
+    /* A server's: READY, OPENED or RECALLED, ERROR, PING, PONG; DONE, and among several FAILED. */
+    return objects == 1 ? 6 : 5 + 2 * objects;
 }
 
 const char *wire_type_name(unsigned type)

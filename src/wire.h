@@ -10,7 +10,8 @@
  * rejection's a REFUSAL. InfiniBand and RoCE pad private data with zeros, so each says its own
  * length. Magic and version stand at the same place in every version.
  *
- *     HELLO    magic[4] "RPUT", version u8, role u8, length u16, flags u32 (zero),
+ *     HELLO    magic[4] "RPUT", version u8, role u8, length u16,
+ *              flags u32 (WIRE_HELLO_MANY: role WRITE, several objects),
  *              token[16] (role POST with a token; else zeros),
  *              probe_addr u64, probe_rkey u32 (role POST; else zeros): a byte of the client's that
  *              the server may read, to find out whether its host is still there   40 bytes
@@ -24,8 +25,9 @@
  * A write session:
  *
  *     client                                   server
- *       OPEN    what is to be delivered  ----->
+ *       OPEN    what is to be delivered  ----->  makes room for it
  *                                        <-----  READY   slots: address, rkey, size, count
+ *                                        <-----  OPENED  if it was to confirm
  *       RDMA writes into a granted slot
  *       CHUNK   what the slot holds      ----->  hashes and stores it
  *                                        <-----  GRANT   the slot is free again, bytes acknowledged
@@ -38,9 +40,30 @@
  *     ERROR     it gives up: status, text, hint. The session is over.
  *     PING      answered at once by PONG, also while storage blocks. One PING may be unanswered.
  *
- * Flow control of messages. The client has at most OPEN, one CHUNK per slot, END, ERROR, PING and
- * PONG under way, the server READY, one GRANT per slot, DONE, ERROR, PING and PONG. Each side
- * therefore posts WIRE_EXTRA_MESSAGES receives more than there are slots, and never runs out.
+ * Several objects. A client that said WIRE_HELLO_MANY opens another object after each END, without
+ * waiting for its DONE; READY, which follows the first OPEN, says how many may be without a DONE at
+ * a time. Chunks belong to the object that was opened last. Objects count from 0. One that fails at
+ * the server is told by FAILED, at once; its chunks are granted back unstored, its END is still due
+ * and is answered by a DONE with that status. One that fails at the client ends in an END with
+ * WIRE_END_ABANDONED, and likewise comes to a DONE. After the last DONE the client sends CLOSE and
+ * disconnects. In other sessions there is no CLOSE, and every failure is an ERROR.
+ *
+ * Resuming. OPEN with WIRE_OPEN_RESUME is always to be confirmed. OPENED then says how many bytes of
+ * the object, from its start, an earlier session of the same name and identity left at the server.
+ * Unless that is 0, or the client would rather start anew, both sides hash what they have of it:
+ *
+ *       RECALL  extents, digest          ----->  reads the extents back and hashes them
+ *                                        <-----  RECALLED  digest as kept
+ *
+ * in order, each RECALL when the one before is answered, its digest being that of all extents so
+ * far. Where the digests differ, both forget what they have hashed, and the object starts anew. The
+ * chunks that follow go on behind the last recalled extent, and what was kept behind it is gone.
+ *
+ * Flow control of messages. With as many objects without a DONE as READY allows, a client has at
+ * most OPEN and END for each, one CHUNK per slot, a RECALL in place of an END, ERROR, PING and PONG
+ * under way, the server READY, OPENED or RECALLED, FAILED and DONE for each, one GRANT per slot,
+ * ERROR, PING and PONG. Each side therefore posts wire_extra_messages receives more than there are
+ * slots, and never runs out.
  *
  * Extents. A CHUNK's slot holds, packed one after another from its start, the bytes of its extents:
  * ranges of the object with offsets that never go back within an object. Bytes between extents are
@@ -48,17 +71,26 @@
  *
  * A message is: type u16, length u16 (of the whole message), then its fields:
  *
- *     OPEN     flags u32 (WIRE_OPEN_FLAGS), size u64 (WIRE_UNKNOWN: a stream), mode u32 (zero),
- *              slot_limit u16 (the most slots the client can keep track of), name_length u16,
- *              name[]
- *     READY    slot_count u16, zero u16, slot_size u32, remote_addr u64, rkey u32, zero u32
+ *     OPEN     flags u32 (WIRE_OPEN_FLAGS), size u64 (WIRE_UNKNOWN: a stream),
+ *              bytes u64 (of data, without holes and gaps), mode u32 (permissions; zero without
+ *              WIRE_OPEN_PRESERVE, as the times), accessed and modified: seconds i64, nanoseconds
+ *              u32 each, identity[16] (of the source; zeros without WIRE_OPEN_RESUME),
+ *              slot_limit u16 (the most slots the client can keep track of; the same in every OPEN
+ *              of a session), object_limit u16 (likewise), name_length u16, zero u16, name[]
+ *     READY    slot_count u16, object_limit u16, slot_size u32, remote_addr u64, rkey u32,
+ *              flags u32 (WIRE_READY_DENSE: holes of a source are to be sent as zeros)
+ *     OPENED   object u32, zero u32, kept u64
+ *     RECALL   zero u16, extent_count u16, digest as in END, extents[] as in CHUNK
+ *     RECALLED object u32, digest as in END
  *     CHUNK    slot u16, extent_count u16, extents[]: offset u64, length u64
  *     GRANT    slot u16, zero u16, zero u32, acknowledged u64 (bytes stored so far)
- *     END      digest: size u64, bytes u64, data[16], map[16]
- *     DONE     digest as in END
+ *     END      flags u32 (WIRE_END_ABANDONED), digest: size u64, bytes u64, data[16], map[16]
+ *     FAILED   object u32, status u16, text_length u16, hint_length u16, zero u16, text[], hint[]
+ *     DONE     object u32, status u32 (0: committed), digest as in END
  *     ERROR    status u16, text_length u16, hint_length u16, zero u16, text[], hint[]
  *     PING     (nothing)
  *     PONG     (nothing)
+ *     CLOSE    (nothing)
  *
  * A message of unknown type, with a length other than its own, with fields outside the limits
  * below, or out of the order above breaks the protocol (exit status 76).
@@ -76,16 +108,28 @@
 #define WIRE_UNKNOWN UINT64_MAX
 
 #define WIRE_MESSAGE_BYTES 2048  /* the largest message */
-#define WIRE_EXTRA_MESSAGES 6    /* messages under way besides one per slot */
+#define WIRE_MAX_OBJECTS 8       /* without a DONE at a time */
 #define WIRE_MIN_SLOTS 1
 #define WIRE_MAX_SLOTS 64
 #define WIRE_MIN_SLOT_SIZE 4096
 #define WIRE_MAX_SLOT_SIZE (64u << 20)
-#define WIRE_OPEN_FLAGS 0u       /* the flags of OPEN that are defined: none yet */
 #define WIRE_MAX_NAME 1024       /* bytes of an object's name */
 #define WIRE_MAX_TEXT 512        /* bytes of an error's text, and of its hint */
 #define WIRE_MAX_SIZE INT64_MAX  /* bytes of an object */
 #define WIRE_MAX_EXTENTS ((WIRE_MESSAGE_BYTES - 8) / 16)
+#define WIRE_MAX_RECALLED ((WIRE_MESSAGE_BYTES - 56) / 16) /* extents of a RECALL */
+#define WIRE_IDENTITY_BYTES 16
+
+#define WIRE_HELLO_MANY 1u
+
+#define WIRE_OPEN_SYNC 1u     /* DONE only when all is on stable storage */
+#define WIRE_OPEN_PRESERVE 2u /* the object gets mode and times */
+#define WIRE_OPEN_RESUME 4u   /* go on from what was kept; keep what there is when it breaks */
+#define WIRE_OPEN_CONFIRM 8u  /* OPENED is wanted, and awaited before anything else is sent */
+#define WIRE_OPEN_FLAGS (WIRE_OPEN_SYNC | WIRE_OPEN_PRESERVE | WIRE_OPEN_RESUME | WIRE_OPEN_CONFIRM)
+
+#define WIRE_READY_DENSE 1u
+#define WIRE_END_ABANDONED 1u
 
 /* Private data: the most that fits everywhere (RoCE: 56, 196 and 148 bytes). */
 #define WIRE_HELLO_BYTES 40
@@ -131,6 +175,11 @@ enum wire_type {
     WIRE_ERROR,
     WIRE_PING,
     WIRE_PONG,
+    WIRE_OPENED,
+    WIRE_RECALL,
+    WIRE_RECALLED,
+    WIRE_FAILED,
+    WIRE_CLOSE,
 };
 
 struct wire_extent {
@@ -138,22 +187,46 @@ struct wire_extent {
     uint64_t length;
 };
 
+struct wire_time {
+    int64_t seconds; /* since 1970 */
+    uint32_t nanoseconds;
+};
+
 struct wire_message {
     enum wire_type type;
     union {
         struct {
             uint32_t flags;
-            uint64_t size; /* bytes, or WIRE_UNKNOWN */
-            uint32_t mode;
-            uint16_t slot_limit; /* 1 to WIRE_MAX_SLOTS; READY grants no more */
+            uint64_t size;  /* bytes, or WIRE_UNKNOWN */
+            uint64_t bytes; /* at most size; WIRE_UNKNOWN with it */
+            uint32_t mode;  /* at most 0777 */
+            struct wire_time accessed, modified;
+            uint8_t identity[WIRE_IDENTITY_BYTES];
+            uint16_t slot_limit;   /* 1 to WIRE_MAX_SLOTS; READY grants no more */
+            uint16_t object_limit; /* 1 to WIRE_MAX_OBJECTS; READY allows no more */
             char name[WIRE_MAX_NAME + 1]; /* empty: none */
         } open;
         struct {
             uint16_t slot_count;
+            uint16_t object_limit;
             uint32_t slot_size;
             uint64_t remote_addr;
             uint32_t rkey;
+            uint32_t flags;
         } ready;
+        struct {
+            uint32_t object;
+            uint64_t kept;
+        } opened;
+        struct {
+            uint16_t extent_count; /* 1 to WIRE_MAX_RECALLED */
+            struct digest_value digest;
+            struct wire_extent extents[WIRE_MAX_RECALLED];
+        } recall;
+        struct {
+            uint32_t object;
+            struct digest_value digest;
+        } recalled;
         struct {
             uint16_t slot;
             uint16_t extent_count; /* 1 to WIRE_MAX_EXTENTS */
@@ -163,12 +236,21 @@ struct wire_message {
             uint16_t slot;
             uint64_t acknowledged;
         } grant;
-        struct digest_value digest; /* END and DONE */
         struct {
+            uint32_t flags;
+            struct digest_value digest;
+        } end;
+        struct {
+            uint32_t object;
+            uint8_t status; /* an exit status */
+            struct digest_value digest; /* zeros unless status is 0 */
+        } done;
+        struct {
+            uint32_t object; /* FAILED's alone */
             uint8_t status;
             char text[WIRE_MAX_TEXT + 1];
             char hint[WIRE_MAX_TEXT + 1];
-        } error;
+        } error; /* ERROR and FAILED */
     };
 };
 
@@ -196,6 +278,11 @@ enum wire_result wire_decode_refusal(const void *data, size_t len, struct wire_r
  * is to be read only when it is whole. */
 enum wire_result wire_decode(const void *data, size_t len, struct wire_message *message,
                              const char **problem);
+
+/* The messages under way at most, besides one per slot, with as many objects without a DONE; for 1,
+ * in a session without WIRE_HELLO_MANY. */
+#define WIRE_MAX_EXTRA_MESSAGES (5 + 2 * WIRE_MAX_OBJECTS)
+unsigned wire_extra_messages(unsigned objects);
 
 /* "CHUNK", or "unknown". */
 const char *wire_type_name(unsigned type);
