@@ -6,17 +6,24 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "client.h"
+#include "clock.h"
 #include "log.h"
 #include "options.h"
 #include "region.h"
 #include "server.h"
+#include "sink-dir.h"
 #include "sink-discard.h"
 #include "sink-file.h"
+#include "sink-in-place.h"
 #include "sink-region.h"
+#include "sink-stdout.h"
+
+#define KEEP_NS (24 * 3600 * (uint64_t)CLOCK_NS_PER_S)
 
 enum {
     KEY_REGION = OPTIONS_OWN_KEYS,
@@ -25,14 +32,21 @@ enum {
     KEY_DISCARD,
     KEY_READY_FILE,
     KEY_ALLOW,
+    KEY_IN_PLACE,
+    KEY_SYNC,
+    KEY_NO_CLOBBER,
+    KEY_KEEP_PARTIAL,
 };
 
 struct arguments {
     struct options_common common;
-    const char *sink;
+    const char *sink;     /* FILE, DIR or - */
+    const char *in_place; /* a file or device */
     uint64_t region_size; /* 0: none */
     const char *dump, *ticket, *ready_file, *bind;
     bool discard, once;
+    struct sink_options files;
+    bool keep_partial; /* --keep-partial was given */
     uint16_t port;
     uint64_t wait;
     struct network *networks;
@@ -41,6 +55,8 @@ struct arguments {
 
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Where it goes:", 10},
+    {"in-place", KEY_IN_PLACE, "FILE", 0,
+     "Into an existing file or block device, at the offsets that clients name", 10},
     {"region", KEY_REGION, "SIZE", 0, "Into memory of SIZE", 10},
     {"dump", KEY_DUMP, "FILE", 0, "With --region: written out to FILE when a session ends", 10},
     {"ticket", KEY_TICKET, "FILE", 0,
@@ -48,6 +64,11 @@ static const struct argp_option options[] = {
      "FILE; - is standard output",
      10},
     {"discard", KEY_DISCARD, NULL, 0, "Verified, counted and thrown away", 10},
+    {NULL, 0, NULL, 0, "How files are written:", 15},
+    {"sync", KEY_SYNC, NULL, 0, "Each object is on stable storage before its client hears so", 15},
+    {"no-clobber", KEY_NO_CLOBBER, NULL, 0, "With FILE or DIR: replace no file", 15},
+    {"keep-partial", KEY_KEEP_PARTIAL, "TIME", 0,
+     "With FILE or DIR: keep what 'write --resume' can go on from for TIME (24h)", 15},
     {NULL, 0, NULL, 0, "Who and where:", 20},
     {"bind", OPTIONS_BIND, "ADDR", 0, "Listen on this address alone", 20},
     {"port", OPTIONS_PORT, "N", 0, "Listen on this port (7475); 0: any free one", 20},
@@ -79,20 +100,26 @@ static void add_network(struct argp_state *state, struct arguments *arguments, c
 
 static void check_combination(const struct arguments *arguments, struct argp_state *state)
 {
-    int places = (arguments->sink != NULL) + (arguments->region_size > 0) + arguments->discard;
+    int places = (arguments->sink != NULL) + (arguments->in_place != NULL) +
+                 (arguments->region_size > 0) + arguments->discard;
+    bool files = arguments->sink && strcmp(arguments->sink, "-") != 0;
     if (places > 1)
-        argp_error(state, "SINK, --region and --discard exclude each other");
+        argp_error(state, "SINK, --in-place, --region and --discard exclude each other");
     if (places == 0 && arguments->once)
-        argp_error(state, "--once waits for a transfer, and there is no place for one: FILE, "
-                          "--region or --discard");
+        argp_error(state, "--once waits for a transfer, and there is no place for one: FILE, DIR, "
+                          "-, --in-place, --region or --discard");
+    if (arguments->files.sync && (places == 0 || arguments->discard))
+        argp_error(state, "--sync goes with a place where something is stored");
+    if (arguments->files.no_clobber && !files)
+        argp_error(state, "--no-clobber goes with FILE or DIR");
+    if (arguments->keep_partial && !files)
+        argp_error(state, "--keep-partial goes with FILE or DIR");
     if (arguments->dump && arguments->region_size == 0)
         argp_error(state, "--dump goes with --region");
     if (arguments->ticket && arguments->region_size == 0)
         argp_error(state, "--ticket goes with --region");
     if (arguments->ticket && !arguments->bind)
         argp_error(state, "--ticket needs --bind ADDR, since memory is registered with one device");
-    if (arguments->sink && strcmp(arguments->sink, "-") == 0)
-        argp_error(state, "'-' is no SINK; a file of that name is './-'");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -106,6 +133,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         arguments->region_size = options_size(state, "--region", arg);
         if (arguments->region_size == 0)
             argp_error(state, "--region: a region has at least one byte");
+        return 0;
+    case KEY_IN_PLACE:
+        arguments->in_place = arg;
+        return 0;
+    case KEY_SYNC:
+        arguments->files.sync = true;
+        return 0;
+    case KEY_NO_CLOBBER:
+        arguments->files.no_clobber = true;
+        return 0;
+    case KEY_KEEP_PARTIAL:
+        arguments->files.keep_ns = options_time(state, "--keep-partial", arg);
+        arguments->keep_partial = true;
         return 0;
     case KEY_DUMP:
         arguments->dump = arg;
@@ -155,16 +195,19 @@ static const struct argp_child children[] = {
 static const struct argp argp = {
     .options = options,
     .parser = parse,
-    .args_doc = "[FILE]",
+    .args_doc = "[SINK]",
     .doc =
         "Take what clients write, over RDMA.\v"
-        "FILE is created, or replaced when an object is whole and verified. Without FILE, --region "
-        "or --discard nothing is stored.\n"
+        "SINK is a FILE, created, or replaced when an object is whole and verified; an existing "
+        "DIR (or DIR/), below which clients name files; or -, standard output, for one session. "
+        "Without SINK, --in-place, --region or --discard nothing is stored.\n"
         "\n"
         "The first SIGINT, SIGTERM or SIGHUP lets running sessions finish; a second one aborts.\n"
         "\n"
         "Examples:\n"
         "  rdmaput serve --once disk.img\n"
+        "  rdmaput serve --sync --no-clobber /srv/incoming/\n"
+        "  rdmaput serve - | tar x\n"
         "  rdmaput serve --bind 10.0.0.2 --region 16M --ticket - --dump memory.bin\n"
         "  rdmaput serve --port 0 --ready-file ready --discard",
     .children = children,
@@ -182,6 +225,14 @@ static int check_dump(const char *path, struct error *err)
     return rc;
 }
 
+/* DIR, or DIR/, which must be one. */
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    size_t len = strlen(path);
+    return (len > 0 && path[len - 1] == '/') || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
 static struct sink *make_sink(const struct arguments *arguments, struct region **region,
                               struct error *err)
 {
@@ -193,9 +244,15 @@ static struct sink *make_sink(const struct arguments *arguments, struct region *
     }
     if (arguments->discard)
         return sink_discard_new(err);
-    if (arguments->sink)
-        return sink_file_new(arguments->sink, err);
-    return sink_none_new(err);
+    if (arguments->in_place)
+        return sink_in_place_new(arguments->in_place, arguments->files.sync, err);
+    if (!arguments->sink)
+        return sink_none_new(err);
+    if (strcmp(arguments->sink, "-") == 0)
+        return sink_stdout_new(err);
+    if (is_directory(arguments->sink))
+        return sink_dir_new(arguments->sink, &arguments->files, err);
+    return sink_file_new(arguments->sink, &arguments->files, err);
 }
 
 static int serve(const struct arguments *arguments, struct sink *sink, struct region *region,
@@ -206,7 +263,7 @@ static int serve(const struct arguments *arguments, struct sink *sink, struct re
         .port = arguments->port,
         .timeout = arguments->common.timeout,
         .wait = arguments->wait,
-        .once = arguments->once,
+        .once = arguments->once || sink->ops->single,
         .admission = {.networks = arguments->networks,
                       .count = arguments->network_count,
                       .anybody = !sink->ops->stores},
@@ -225,7 +282,7 @@ static int serve(const struct arguments *arguments, struct sink *sink, struct re
 
 int cmd_serve(int argc, char **argv, struct error *err)
 {
-    struct arguments arguments = {.port = ADDRESS_DEFAULT_PORT};
+    struct arguments arguments = {.port = ADDRESS_DEFAULT_PORT, .files.keep_ns = KEEP_NS};
     struct region *region = NULL;
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);

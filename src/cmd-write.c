@@ -9,10 +9,18 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "name.h"
 #include "options.h"
 #include "report.h"
 #include "sender.h"
 #include "wire.h"
+
+enum {
+    KEY_PRESERVE = OPTIONS_OWN_KEYS,
+    KEY_SYNC,
+    KEY_RESUME,
+    KEY_SPARSE,
+};
 
 struct arguments {
     struct options_common common;
@@ -21,13 +29,45 @@ struct arguments {
     struct options_arguments positional;
     const char *dest;
     bool plan_only;
+    bool preserve, sync, resume, dense;
 };
 
 static const struct argp_option options[] = {
     {"to", 't', "DEST", 0, "Write to DEST: every argument is then a segment", 10},
     {"plan", 'n', NULL, 0, "Print the plan, send nothing", 10},
+    {"preserve", KEY_PRESERVE, NULL, 0, "Give an object mode and times of its file", 10},
+    {"sync", KEY_SYNC, NULL, 0, "Succeed when the server has it on stable storage", 10},
+    {"resume", KEY_RESUME, NULL, 0,
+     "Go on from what the server kept of the same source; it keeps what this session leaves", 10},
+    {"sparse", KEY_SPARSE, "WHEN", 0,
+     "auto: holes of files are not sent, and are holes there; never: they are sent as zeros", 10},
     {NULL, 0, NULL, 0, NULL, 0},
 };
+
+static bool parse_sparse(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "auto") != 0 && strcmp(text, "never") != 0)
+        argp_error(state, "--sparse: '%s' is neither auto nor never", text);
+    return strcmp(text, "never") == 0;
+}
+
+static void find_destination(struct argp_state *state, struct arguments *arguments)
+{
+    struct options_arguments *positional = &arguments->positional;
+    if (arguments->dest) {
+        if (positional->count == 0 && !arguments->segments.from)
+            argp_error(state, "a SEGMENT is due");
+        return;
+    }
+    if (positional->count < (arguments->segments.from ? 1 : 2))
+        argp_error(state, "a SEGMENT and DEST are due");
+    arguments->dest = positional->items[--positional->count];
+    if (access(arguments->dest, F_OK) == 0)
+        argp_error(state,
+                   "the last argument, '%s', is a file, and DEST is due there: HOST[:PORT][/NAME], "
+                   "or -t DEST before the segments",
+                   arguments->dest);
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -44,22 +84,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'n':
         arguments->plan_only = true;
         return 0;
+    case KEY_PRESERVE:
+        arguments->preserve = true;
+        return 0;
+    case KEY_SYNC:
+        arguments->sync = true;
+        return 0;
+    case KEY_RESUME:
+        arguments->resume = true;
+        return 0;
+    case KEY_SPARSE:
+        arguments->dense = parse_sparse(state, arg);
+        return 0;
     case ARGP_KEY_ARG:
         options_add_argument(state, &arguments->positional, arg);
         return 0;
     case ARGP_KEY_END:
-        if (!arguments->dest) {
-            if (arguments->positional.count < (arguments->segments.from ? 1 : 2))
-                argp_error(state, "a SEGMENT and DEST are due");
-            arguments->dest = arguments->positional.items[--arguments->positional.count];
-            if (access(arguments->dest, F_OK) == 0)
-                argp_error(state,
-                           "the last argument, '%s', is a file, and DEST is due there: "
-                           "HOST[:PORT], or -t DEST before the segments",
-                           arguments->dest);
-        } else if (arguments->positional.count == 0 && !arguments->segments.from) {
-            argp_error(state, "a SEGMENT is due");
-        }
+        find_destination(state, arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -77,33 +118,190 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .args_doc = "SEGMENT... DEST\n-t DEST SEGMENT...",
-    .doc = "Write segments of files, as one object, to a server, over RDMA.\v"
+    .doc = "Write segments of files to a server, over RDMA.\v"
            "A SEGMENT is PATH[@[OFFSET][+LENGTH][=REMOTE]]; a negative OFFSET counts from the "
-           "end; - is standard input. DEST is HOST[:PORT], IPv6 in brackets.\n"
+           "end; - is standard input. DEST is HOST[:PORT][/NAME], IPv6 in brackets. The segments "
+           "become one object: NAME, where the server serves a directory. With DEST ending in /, "
+           "each becomes an object of its own, named after its file.\n"
            "\n"
            "Succeeds only when the server has verified every byte and committed the object.\n"
            "\n"
            "Examples:\n"
            "  rdmaput write disk.img 10.0.0.2\n"
+           "  rdmaput write --preserve *.log 10.0.0.2/logs/\n"
            "  rdmaput write disk.img@4K+1M log@-64K 10.0.0.2:7476\n"
            "  tar c DIR | rdmaput write - '[fd00::2]'",
     .children = children,
 };
 
-/* The destination, which names at most one object. */
-static int parse_destination(const char *text, struct address *address, struct error *err)
+/* ---- what is to be delivered --------------------------------------------------------------- */
+
+/* One object's name and sources; and one of many, once it is its turn. */
+struct object {
+    char *name; /* owned */
+    const struct segment *segments;
+    size_t segment_count;
+    struct source *source;
+    struct plan *plan;
+};
+
+/* What the command line comes to. */
+struct delivery {
+    const struct arguments *arguments;
+    struct address address;
+    struct options_segment_list list;
+    bool many;
+    struct object *objects;
+    size_t count;
+};
+
+static int bad_name(const char *dest, const char *name, const char *problem, struct error *err)
 {
+    char masked[160];
+    snprintf(masked, sizeof masked, "%s", name);
+    error_mask(masked);
+    return error_set(err, ERROR_USAGE, STAGE_OPEN, dest, "no object can be named '%s': %s", masked,
+                     problem);
+}
+
+static int check_name(const char *dest, const char *name, struct error *err)
+{
+    char problem[128];
+    if (strlen(name) > WIRE_MAX_NAME)
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, NULL,
+                         "the object's name is longer than %d bytes", WIRE_MAX_NAME);
+    return name_check(name, problem, sizeof problem) ? 0 : bad_name(dest, name, problem, err);
+}
+
+/* The destination; one that ends in '/' takes many objects. */
+static int parse_destination(struct delivery *delivery, struct error *err)
+{
+    const char *text = delivery->arguments->dest;
+    struct address *address = &delivery->address;
     if (options_parse_destination(text, address, err) < 0)
         return -1;
-    if (address->has_name && address->name[0] == '\0') {
-        error_set(err, ERROR_USAGE, STAGE_OPEN, text, "ends in '/', and one object is written");
-        return error_hint(err, "leave the '/' out");
+    size_t len = address->has_name ? strlen(address->name) : 0;
+    delivery->many = address->has_name && (len == 0 || address->name[len - 1] == '/');
+    return address->has_name && !delivery->many ? check_name(text, address->name, err) : 0;
+}
+
+static int out_of_memory(struct error *err)
+{
+    return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+}
+
+/* DIRECTORY/ and the last component of the segment's path. */
+static char *name_after_file(const struct delivery *delivery, const struct segment *segment,
+                             struct error *err)
+{
+    const char *slash = strrchr(segment->path, '/'), *leaf = slash ? slash + 1 : segment->path;
+    char *name;
+    if (asprintf(&name, "%s%s", delivery->address.name, leaf) < 0) {
+        out_of_memory(err);
+        return NULL;
     }
-    if (address->name && strlen(address->name) > WIRE_MAX_NAME)
-        return error_set(err, ERROR_USAGE, STAGE_OPEN, address->host,
-                         "the object's name is longer than %d bytes", WIRE_MAX_NAME);
+    if (check_name(segment->path, name, err) == 0)
+        return name;
+    free(name);
+    return NULL;
+}
+
+static int check_segment_of_many(const struct segment *segment, struct error *err)
+{
+    if (segment_is_stdin(segment)) {
+        error_set(err, ERROR_USAGE, STAGE_OPEN, "-",
+                  "standard input has no name, and DEST ends in '/'");
+        return error_hint(err, "name the object: HOST[:PORT]/NAME");
+    }
+    if (segment->has_remote) {
+        error_set(err, ERROR_USAGE, STAGE_OPEN, segment->path,
+                  "REMOTE, where each segment becomes an object of its own");
+        return error_hint(err, "leave out '=REMOTE', or the '/' at the end of DEST");
+    }
     return 0;
 }
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int check_unique(const struct delivery *delivery, struct error *err)
+{
+    char **names = calloc(delivery->count, sizeof *names);
+    int rc = names ? 0 : out_of_memory(err);
+    for (size_t i = 0; names && i < delivery->count; i++)
+        names[i] = delivery->objects[i].name;
+    if (names)
+        qsort(names, delivery->count, sizeof *names, compare_names);
+    for (size_t i = 1; rc == 0 && i < delivery->count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            rc = error_set(err, ERROR_USAGE, STAGE_OPEN, names[i],
+                           "two segments would become one object of that name");
+    free(names);
+    return rc;
+}
+
+static int list_many(struct delivery *delivery, struct error *err)
+{
+    for (size_t i = 0; i < delivery->count; i++) {
+        const struct segment *segment = &delivery->list.items[i];
+        struct object *object = &delivery->objects[i];
+        *object = (struct object){.segments = segment, .segment_count = 1};
+        if (check_segment_of_many(segment, err) < 0 ||
+            !(object->name = name_after_file(delivery, segment, err)))
+            return -1;
+    }
+    return check_unique(delivery, err);
+}
+
+static int list_single(struct delivery *delivery, struct error *err)
+{
+    const char *name = delivery->address.name;
+    struct object *object = &delivery->objects[0];
+    *object = (struct object){.segments = delivery->list.items,
+                              .segment_count = delivery->list.count,
+                              .name = strdup(name ? name : "")};
+    return object->name ? 0 : out_of_memory(err);
+}
+
+static int list_objects(struct delivery *delivery, struct error *err)
+{
+    delivery->count = delivery->many ? delivery->list.count : 1;
+    delivery->objects = calloc(delivery->count, sizeof *delivery->objects);
+    if (!delivery->objects)
+        return out_of_memory(err);
+    return delivery->many ? list_many(delivery, err) : list_single(delivery, err);
+}
+
+static int open_sources(const struct delivery *delivery, struct object *object, struct error *err)
+{
+    const struct options_segment_list list = {.items = (struct segment *)object->segments,
+                                              .count = object->segment_count};
+    return options_plan(&list, PLAN_BY_DEST, PLAN_TARGET_SLOT, !delivery->arguments->dense,
+                        &object->source, &object->plan, err);
+}
+
+static void close_sources(struct object *object)
+{
+    plan_free(object->plan);
+    source_free(object->source);
+    object->plan = NULL;
+    object->source = NULL;
+}
+
+static void delivery_free(struct delivery *delivery)
+{
+    for (size_t i = 0; delivery->objects && i < delivery->count; i++) {
+        close_sources(&delivery->objects[i]);
+        free(delivery->objects[i].name);
+    }
+    free(delivery->objects);
+    options_free_segments(&delivery->list);
+    address_free(&delivery->address);
+}
+
+/* ---- -n ------------------------------------------------------------------------------------ */
 
 static char *number_or_dash(uint64_t number, char buf[24])
 {
@@ -114,45 +312,100 @@ static char *number_or_dash(uint64_t number, char buf[24])
     return buf;
 }
 
-static void print_plan(const struct plan *plan, const struct source *source)
+static void print_plan(const struct object *object)
 {
-    char length[24], dest[24], size[24];
+    char length[24], dest[24], size[24], name[WIRE_MAX_NAME + 16] = "";
+    const struct plan *plan = object->plan;
+    size_t holes = 0;
     for (size_t i = 0; i < plan_count(plan); i++) {
         const struct plan_piece *piece = plan_piece(plan, i, NULL);
-        printf("%" PRIu64 "\t%s\t%s\t%s\n", piece->offset, number_or_dash(piece->length, length),
-               number_or_dash(piece->dest, dest), source_path(source, piece->source));
+        holes += piece->hole;
+        if (!piece->hole)
+            printf("%" PRIu64 "\t%s\t%s\t%s\n", piece->offset,
+                   number_or_dash(piece->length, length), number_or_dash(piece->dest, dest),
+                   source_path(object->source, piece->source));
     }
-    printf("# offset, length, remote, path: %zu segments, %s bytes, an object of %s bytes\n",
-           plan_count(plan), number_or_dash(plan_bytes(plan), length),
+    if (object->name[0])
+        snprintf(name, sizeof name, "%s: ", object->name);
+    error_mask(name);
+    printf("# %soffset, length, remote, path: %zu segments, %s bytes, an object of %s bytes\n", name,
+           plan_count(plan) - holes, number_or_dash(plan_bytes(plan), length),
            number_or_dash(plan_size(plan), size));
 }
 
-/* A sender_open of the one object, whose sources were opened before anything was sent. */
-static int open_single(void *context, size_t index, struct sender_object *object, struct error *err)
+/* Of many, those that can be opened are shown. */
+static int print_plans(struct delivery *delivery, struct error *err)
 {
-    (void)index, (void)err;
-    *object = *(struct sender_object *)context;
+    for (size_t i = 0; i < delivery->count; i++) {
+        struct object *object = &delivery->objects[i];
+        struct error failed = {.class = ERROR_NONE};
+        if (!object->plan && open_sources(delivery, object, &failed) < 0) {
+            log_error(&failed);
+            error_set(err, failed.class, STAGE_OPEN, delivery->arguments->dest,
+                      "not everything can be sent");
+            continue;
+        }
+        print_plan(object);
+        close_sources(object);
+    }
+    return error_is_set(err) ? -1 : 0;
+}
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+/* A sender_open. */
+static int open_object(void *context, size_t index, struct sender_object *result, struct error *err)
+{
+    struct delivery *delivery = context;
+    const struct arguments *arguments = delivery->arguments;
+    struct object *object = &delivery->objects[index];
+    struct source_attributes attributes = {.mode = 0};
+    if ((!object->plan && open_sources(delivery, object, err) < 0) ||
+        (arguments->preserve && source_attributes(object->source, &attributes, err) < 0) ||
+        (arguments->resume &&
+         source_identity(object->source, object->plan, result->identity, err) < 0)) {
+        close_sources(object);
+        return -1;
+    }
+    result->name = object->name;
+    result->plan = object->plan;
+    result->source = object->source;
+    result->preserve = arguments->preserve;
+    result->mode = attributes.mode;
+    result->accessed = attributes.accessed;
+    result->modified = attributes.modified;
     return 0;
 }
 
-static void keep_open(void *context, size_t index, struct sender_object *object)
+/* A sender_close. */
+static void close_object(void *context, size_t index, struct sender_object *result)
 {
-    (void)context, (void)index, (void)object;
+    struct delivery *delivery = context;
+    (void)result;
+    close_sources(&delivery->objects[index]);
 }
 
-static int deliver(const struct arguments *arguments, const struct address *address,
-                   struct plan *plan, struct source *source, struct error *err)
+/* A single object's sources are opened before a connection is made. */
+static int check_single(struct delivery *delivery, struct error *err)
 {
-    struct sender_object object = {
-        .name = address->name ? address->name : "", .plan = plan, .source = source};
+    struct sender_object ignored;
+    return delivery->many ? 0 : open_object(delivery, 0, &ignored, err);
+}
+
+static int deliver(struct delivery *delivery, struct error *err)
+{
+    const struct arguments *arguments = delivery->arguments;
     struct sender_result result;
     struct sender_job job = {
-        .target = options_target(address->host, address->has_port, address->port,
-                                 &arguments->connect, &arguments->common),
-        .count = 1,
-        .open = open_single,
-        .close = keep_open,
-        .context = &object,
+        .target = options_target(delivery->address.host, delivery->address.has_port,
+                                 delivery->address.port, &arguments->connect, &arguments->common),
+        .count = delivery->count,
+        .many = delivery->many,
+        .sync = arguments->sync,
+        .resume = arguments->resume,
+        .open = open_object,
+        .close = close_object,
+        .context = delivery,
     };
     if (sender_run(&job, &result, err) < 0)
         return -1;
@@ -163,28 +416,17 @@ static int deliver(const struct arguments *arguments, const struct address *addr
 int cmd_write(int argc, char **argv, struct error *err)
 {
     struct arguments arguments = {.dest = NULL};
-    struct options_segment_list list = {.items = NULL};
-    struct address address = {.name = NULL};
-    struct source *source = NULL;
-    struct plan *plan = NULL;
+    struct delivery delivery = {.arguments = &arguments};
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     options_common_apply(&arguments.common);
     int rc = -1;
-    if (parse_destination(arguments.dest, &address, err) == 0 &&
+    if (parse_destination(&delivery, err) == 0 &&
         options_parse_segments(&arguments.segments, arguments.positional.items,
-                               arguments.positional.count, &list, err) == 0 &&
-        options_plan(&list, PLAN_BY_DEST, PLAN_TARGET_SLOT, &source, &plan, err) == 0) {
-        rc = 0;
-        if (arguments.plan_only)
-            print_plan(plan, source);
-        else
-            rc = deliver(&arguments, &address, plan, source, err);
-    }
-    plan_free(plan);
-    source_free(source);
-    options_free_segments(&list);
-    address_free(&address);
+                               arguments.positional.count, &delivery.list, err) == 0 &&
+        list_objects(&delivery, err) == 0 && check_single(&delivery, err) == 0)
+        rc = arguments.plan_only ? print_plans(&delivery, err) : deliver(&delivery, err);
+    delivery_free(&delivery);
     free(arguments.positional.items);
     return rc;
 }

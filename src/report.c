@@ -39,14 +39,21 @@ void report_received(const char *peer, const struct receiver_object *object)
 
 void report_sent(const char *destination, const struct sender_result *result)
 {
-    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT];
-    log_success("%s: delivered %s, XXH3-128 %s", destination,
-                describe(result->digest.bytes, result->duration_ns, text, sizeof text),
-                digest_format(&result->digest, checksum));
+    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT], sent[UNITS_TEXT];
+    char kept[UNITS_TEXT];
+    describe(result->committed_bytes, result->duration_ns, text, sizeof text);
+    if (result->committed == 1)
+        log_success("%s: delivered %s, XXH3-128 %s", destination, text,
+                    digest_format(&result->digest, checksum));
+    else
+        log_success("%s: delivered %zu objects, %s", destination, result->committed, text);
     log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64 ", chunks %" PRIu64
                 ", pinned %s",
                 destination, result->work_requests, result->gather_entries, result->chunks,
                 units_format_size(result->pinned, pinned));
+    if (result->kept > 0)
+        log_verbose("%s: resumed: %s were there, %s were sent", destination,
+                    units_format_size(result->kept, kept), units_format_size(result->sent, sent));
 }
 
 void report_posted(const char *destination, const struct poster_result *result)
