@@ -229,7 +229,7 @@ int cmd_post(int argc, char **argv, struct error *err)
     if (find_region(&arguments, &region, err) == 0 &&
         options_parse_segments(&arguments.segments, arguments.positional.items,
                                arguments.positional.count, &list, err) == 0 &&
-        options_plan(&list, PLAN_AS_GIVEN, PLAN_TARGET_REGION, &source, &plan, err) == 0)
+        options_plan(&list, PLAN_AS_GIVEN, PLAN_TARGET_REGION, false, &source, &plan, err) == 0)
         rc = post(&arguments, &region, plan, source, err);
     plan_free(plan);
     source_free(source);

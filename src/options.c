@@ -350,15 +350,27 @@ void options_free_segments(struct options_segment_list *list)
     *list = (struct options_segment_list){.items = NULL};
 }
 
-static int seal(const struct options_segment_list *list, struct plan *plan, struct error *err)
+/* Of the file of a piece, as plan_add counted it: a segment may be several. */
+static const char *path_of_piece(const struct plan *plan, const struct source *source, size_t piece)
+{
+    for (size_t i = 0; i < plan_count(plan); i++) {
+        size_t added_as;
+        unsigned file = plan_piece(plan, i, &added_as)->source;
+        if (added_as == piece)
+            return source_path(source, file);
+    }
+    return NULL;
+}
+
+static int seal(const struct source *source, struct plan *plan, struct error *err)
 {
     size_t a = 0, b = 0;
     switch (plan_seal(plan, &a, &b)) {
     case PLAN_OK:
         return 0;
     case PLAN_OVERLAP:
-        error_set(err, ERROR_USAGE, STAGE_OPEN, list->items[b].path,
-                  "overlaps '%s' in the destination", list->items[a].path);
+        error_set(err, ERROR_USAGE, STAGE_OPEN, path_of_piece(plan, source, b),
+                  "overlaps '%s' in the destination", path_of_piece(plan, source, a));
         return error_hint(err, "give each a =REMOTE of its own");
     case PLAN_OVERFLOW:
         return error_set(err, ERROR_USAGE, STAGE_OPEN, NULL, "the object ends past 2^63 bytes");
@@ -372,7 +384,7 @@ static int seal(const struct options_segment_list *list, struct plan *plan, stru
 }
 
 int options_plan(const struct options_segment_list *list, enum plan_order order,
-                 enum plan_target target, struct source **source, struct plan **plan,
+                 enum plan_target target, bool sparse, struct source **source, struct plan **plan,
                  struct error *err)
 {
     *source = source_new(err);
@@ -380,7 +392,7 @@ int options_plan(const struct options_segment_list *list, enum plan_order order,
     if (!*source || !*plan)
         return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
     for (size_t i = 0; i < list->count; i++)
-        if (source_add(*source, &list->items[i], *plan, err) < 0)
+        if (source_add(*source, &list->items[i], sparse, *plan, err) < 0)
             return -1;
-    return seal(list, *plan, err);
+    return seal(*source, *plan, err);
 }

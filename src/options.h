@@ -82,10 +82,10 @@ int options_parse_segments(const struct options_segments *options, char *const *
                            size_t count, struct options_segment_list *list, struct error *err);
 void options_free_segments(struct options_segment_list *list);
 
-/* Opens the segments' files and seals a plan of them. -1 with *err: overlaps and the like are
- * 64. */
+/* Opens the segments' files and seals a plan of them; sparse: with their holes, as source_add.
+ * -1 with *err: overlaps and the like are 64. */
 int options_plan(const struct options_segment_list *list, enum plan_order order,
-                 enum plan_target target, struct source **source, struct plan **plan,
+                 enum plan_target target, bool sparse, struct source **source, struct plan **plan,
                  struct error *err);
 
 /* Parses HOST[:PORT][/NAME]; -1 with *err (64) and the right spelling as hint. address_free. */

@@ -41,8 +41,8 @@ enum stop {
 };
 
 struct request {
-    struct plan_position at;    /* behind its last entry */
-    struct plan_slot slot; /* the slot's account with it */
+    struct plan_position at; /* behind its last entry */
+    struct plan_slot slot;   /* the slot's account with it */
     unsigned count;
     uint64_t bytes;
     enum stop stop;

@@ -6,11 +6,11 @@
  * part of a piece, whose bytes lie at one contiguous remote range. Pure: no memory is touched, no
  * file is read. A piece may have an unknown length (a pipe): the caller says how much there was.
  *
- * A piece may be a hole: a range of a source that holds nothing but zeros, and which the destination
- * gets by leaving a gap. It is placed, ordered and checked for overlaps as any piece, other pieces
- * follow it, and it counts for the object's size; but it is not sent, and is no part of plan_bytes.
- * What comes behind it is another run of destination bytes. With PLAN_AS_GIVEN it leaves what
- * earlier pieces put there. plan_fill_holes is for a destination whose gaps are no zeros.
+ * A piece may be a hole: a range of a source that is all zeros, and that the destination gets as a
+ * gap. It is placed, ordered and checked for overlaps as any piece, other pieces follow it, and it
+ * counts for the object's size; but it is not sent, and plan_bytes leaves it out. What lies behind
+ * it is another run of destination bytes. With PLAN_AS_GIVEN it leaves what earlier pieces put
+ * there. plan_fill_holes is for a destination whose gaps are no zeros.
  */
 #ifndef RDMAPUT_PLAN_H
 #define RDMAPUT_PLAN_H

@@ -11,12 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
+#include "clock.h"
 #include "fdio.h"
 #include "signals.h"
 
 #define MOST_OPEN 64
+#define LEAST_HOLE ((uint64_t)64 * 1024) /* a smaller one is cheaper to send than to keep apart */
+#define MOST_TICKS 20                    /* that a file is waited for */
 
 struct file {
     char *path;
@@ -24,6 +29,7 @@ struct file {
     int fd; /* -1: closed for now */
     bool stream;
     bool is_stdin;
+    bool restless; /* was being written all the time */
     uint64_t size; /* bytes, of what is no stream */
     struct stat stat;
 };
@@ -81,21 +87,107 @@ static int open_error(const char *path, struct error *err)
     return -1;
 }
 
-/* What the size says: *stream for what is read from its start to its end. */
-static int measure(struct file *file, struct error *err)
+static int compare_times(const struct timespec *a, const struct timespec *b)
+{
+    if (a->tv_sec != b->tv_sec)
+        return a->tv_sec < b->tv_sec ? -1 : 1;
+    return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
+}
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return compare_times(a, b) == 0;
+}
+
+static struct timespec two_ticks_ago(const struct timespec *tick)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME_COARSE, &time);
+    time.tv_nsec -= 2 * tick->tv_nsec;
+    if (time.tv_nsec < 0) {
+        time.tv_nsec += CLOCK_NS_PER_S;
+        time.tv_sec--;
+    }
+    return time;
+}
+
+static bool is_between(const struct timespec *time, const struct timespec *from,
+                       const struct timespec *to)
+{
+    return compare_times(time, from) >= 0 && compare_times(time, to) <= 0;
+}
+
+/* Whether the file was changed since then. Times in the future tell nothing. */
+static bool changed_since(const struct stat *stat, const struct timespec *since)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return is_between(&stat->st_mtim, since, &now) || is_between(&stat->st_ctim, since, &now);
+}
+
+/*
+ * Takes the file's attributes at a moment when its times lie back. Times advance with the ticks of
+ * the kernel's clock: a file that is written twice within one tick has the same times after both,
+ * and if it were looked at in between, nothing would ever tell of the second one.
+ */
+static int settle(struct file *file)
+{
+    struct timespec tick, since;
+    clock_getres(CLOCK_REALTIME_COARSE, &tick);
+    for (int ticks = 0; ticks <= MOST_TICKS; ticks++) {
+        if (ticks > 0)
+            nanosleep(&tick, NULL);
+        since = two_ticks_ago(&tick);
+        if (fstat(file->fd, &file->stat) < 0)
+            return -1;
+        if (!changed_since(&file->stat, &since))
+            return 0;
+    }
+    file->restless = true;
+    return 0;
+}
+
+/* Whether what says that it has no size has content. -1 with *err. */
+static int has_content(const struct file *file, struct error *err)
 {
     char byte;
+    ssize_t n = pread(file->fd, &byte, 1, 0);
+    if (n >= 0)
+        return n > 0;
+    if (errno == EINTR)
+        return open_error(file->path, err);
+    return error_set_errno(err, ERROR_STORAGE, STAGE_OPEN, file->path, errno, "cannot read");
+}
+
+/* What cannot seek, or has no size yet content, is a stream. */
+static int tell_stream(struct file *file, off_t *end, struct error *err)
+{
+    *end = file->is_stdin ? -1 : lseek(file->fd, 0, SEEK_END);
+    int content = *end == 0 ? has_content(file, err) : 0;
+    if (content < 0)
+        return -1;
+    file->stream = *end < 0 || content > 0;
+    if (content > 0)
+        (void)lseek(file->fd, 0, SEEK_SET);
+    return 0;
+}
+
+static int measure(struct file *file, struct error *err)
+{
+    off_t end;
     if (fstat(file->fd, &file->stat) < 0)
         return open_error(file->path, err);
     if (S_ISDIR(file->stat.st_mode)) {
         error_set(err, ERROR_SOURCE, STAGE_OPEN, file->path, "is a directory");
         return error_hint(err, "pack it: 'tar c %s | rdmaput write - DEST'", file->path);
     }
-    off_t end = file->is_stdin ? -1 : lseek(file->fd, 0, SEEK_END);
-    file->stream = end < 0 || (end == 0 && pread(file->fd, &byte, 1, 0) > 0);
-    file->size = file->stream ? 0 : (uint64_t)end;
-    if (file->stream && end == 0)
-        (void)lseek(file->fd, 0, SEEK_SET);
+    if (tell_stream(file, &end, err) < 0)
+        return -1;
+    if (file->stream)
+        return 0;
+    if (S_ISREG(file->stat.st_mode) && settle(file) < 0)
+        return open_error(file->path, err);
+    file->size = (uint64_t)(S_ISREG(file->stat.st_mode) ? file->stat.st_size : end);
     return 0;
 }
 
@@ -213,31 +305,6 @@ static int resolve(const struct file *file, const struct segment *segment, uint6
     return error_set(err, ERROR_USAGE, STAGE_OPEN, file->path, "the segment ends past 2^63 bytes");
 }
 
-int source_add(struct source *source, const struct segment *segment, struct plan *plan,
-               struct error *err)
-{
-    struct plan_piece piece = {.dest = segment->has_remote ? segment->remote : PLAN_UNKNOWN};
-    const struct file *file = find_or_open(source, segment, err);
-    if (!file || resolve(file, segment, &piece.offset, &piece.length, err) < 0)
-        return -1;
-    piece.source = file->index;
-    switch (plan_add(plan, &piece)) {
-    case PLAN_OK:
-        return 0;
-    case PLAN_OVERFLOW:
-        return error_set(err, ERROR_USAGE, STAGE_OPEN, file->path,
-                         "with it the segments come to more than 2^63 bytes");
-    default:
-        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
-                               "cannot plan %zu segments", plan_count(plan) + 1);
-    }
-}
-
-const char *source_path(const struct source *source, unsigned file)
-{
-    return source->files[file]->path;
-}
-
 static int changed(const struct file *file, const char *how, struct error *err)
 {
     error_set(err, ERROR_DATA, STAGE_TRANSFER, file->path, "%s while it was read", how);
@@ -249,8 +316,7 @@ static bool same(const struct stat *a, const struct stat *b)
     if (S_ISBLK(b->st_mode)) /* has no times of its own */
         return a->st_rdev == b->st_rdev;
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+           same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
 }
 
 /* Opens a file again that was closed to spare descriptors. */
@@ -266,6 +332,94 @@ static int reopen(struct source *source, struct file *file, struct error *err)
     if (fstat(file->fd, &now) < 0)
         return open_error(file->path, err);
     return same(&now, &file->stat) ? 0 : changed(file, "changed", err);
+}
+
+static int add_piece(const struct file *file, const struct plan_piece *piece, struct plan *plan,
+                     struct error *err)
+{
+    switch (plan_add(plan, piece)) {
+    case PLAN_OK:
+        return 0;
+    case PLAN_OVERFLOW:
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, file->path,
+                         "with it the segments come to more than 2^63 bytes");
+    default:
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                               "cannot plan more than %zu parts of files", plan_count(plan));
+    }
+}
+
+/* The next hole in a range that is large enough. Where the file system has no good answer, there
+ * is none: what is no hole is read, and reading tells what is wrong. */
+static bool find_hole(int fd, uint64_t at, uint64_t range_end, uint64_t *start, uint64_t *end)
+{
+    while (at < range_end) {
+        off_t hole = lseek(fd, (off_t)at, SEEK_HOLE);
+        if (hole < (off_t)at || hole >= (off_t)range_end)
+            return false;
+        off_t data = lseek(fd, hole, SEEK_DATA);
+        if ((data < 0 && errno == ENXIO) || data > (off_t)range_end)
+            data = (off_t)range_end;
+        if (data <= hole)
+            return false;
+        *start = (uint64_t)hole;
+        *end = at = (uint64_t)data;
+        if (*end - *start >= LEAST_HOLE)
+            return true;
+    }
+    return false;
+}
+
+/* Adds the first bytes of a range, if any, and leaves the rest of it to follow. */
+static int add_part(const struct file *file, struct plan_piece *range, uint64_t length, bool hole,
+                    struct plan *plan, struct error *err)
+{
+    struct plan_piece part = *range;
+    part.length = length;
+    part.hole = hole;
+    if (length == 0)
+        return 0;
+    range->offset += length;
+    range->length -= length;
+    range->dest = PLAN_UNKNOWN;
+    return add_piece(file, &part, plan, err);
+}
+
+static int add_sparse(const struct file *file, const struct plan_piece *whole, struct plan *plan,
+                      struct error *err)
+{
+    struct plan_piece range = *whole;
+    uint64_t range_end = whole->offset + whole->length, start, end;
+    while (find_hole(file->fd, range.offset, range_end, &start, &end))
+        if (add_part(file, &range, start - range.offset, false, plan, err) < 0 ||
+            add_part(file, &range, end - start, true, plan, err) < 0)
+            return -1;
+    return add_part(file, &range, range.length, false, plan, err);
+}
+
+static bool may_have_holes(const struct file *file, const struct plan_piece *piece)
+{
+    return !file->stream && S_ISREG(file->stat.st_mode) && piece->length >= LEAST_HOLE;
+}
+
+int source_add(struct source *source, const struct segment *segment, bool sparse, struct plan *plan,
+               struct error *err)
+{
+    struct plan_piece piece = {.dest = segment->has_remote ? segment->remote : PLAN_UNKNOWN};
+    struct file *file = find_or_open(source, segment, err);
+    if (!file || resolve(file, segment, &piece.offset, &piece.length, err) < 0)
+        return -1;
+    piece.source = file->index;
+    if (!sparse || !may_have_holes(file, &piece))
+        return add_piece(file, &piece, plan, err);
+    if (reopen(source, file, err) < 0)
+        return -1;
+    return add_sparse(file, &piece, plan, err);
+}
+
+const char *source_path(const struct source *source, unsigned file)
+{
+    return source->files[file]->path;
 }
 
 /* Whether the stream has something to read: waits for it, or for stop_fd. */
@@ -336,9 +490,114 @@ int source_verify(struct source *source, struct error *err)
         struct stat now;
         if (file->stream)
             continue;
-        if ((file->fd >= 0 ? fstat(file->fd, &now) : stat(file->path, &now)) < 0 ||
+        if (file->restless ||
+            (file->fd >= 0 ? fstat(file->fd, &now) : stat(file->path, &now)) < 0 ||
             !same(&now, &file->stat))
             return changed(file, "changed", err);
     }
+    return 0;
+}
+
+static const struct file *find_stream(const struct source *source)
+{
+    for (unsigned i = 0; i < source->count; i++)
+        if (source->files[i]->stream)
+            return source->files[i];
+    return NULL;
+}
+
+/* By whatever paths. */
+static bool are_one_file(const struct source *source)
+{
+    for (unsigned i = 1; i < source->count; i++)
+        if (source->files[i]->stat.st_dev != source->files[0]->stat.st_dev ||
+            source->files[i]->stat.st_ino != source->files[0]->stat.st_ino)
+            return false;
+    return source->count > 0;
+}
+
+int source_attributes(const struct source *source, struct source_attributes *attributes,
+                      struct error *err)
+{
+    const struct file *stream = find_stream(source);
+    if (stream)
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, stream->path,
+                         "a stream has no mode and times: --preserve goes with segments of one "
+                         "file");
+    if (!are_one_file(source))
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, NULL,
+                         "--preserve goes with segments of one file");
+    const struct file *file = source->files[0];
+    if (!S_ISREG(file->stat.st_mode))
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, file->path,
+                         "is no regular file: --preserve goes with segments of one");
+    *attributes = (struct source_attributes){
+        .mode = file->stat.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO),
+        .accessed = file->stat.st_atim,
+        .modified = file->stat.st_mtim,
+    };
+    return 0;
+}
+
+static void hash_number(XXH3_state_t *state, uint64_t number)
+{
+    uint8_t bytes[8];
+    for (int i = 7; i >= 0; i--, number >>= 8)
+        bytes[i] = (uint8_t)number;
+    XXH3_128bits_update(state, bytes, sizeof bytes);
+}
+
+static void hash_time(XXH3_state_t *state, const struct timespec *time)
+{
+    hash_number(state, (uint64_t)time->tv_sec);
+    hash_number(state, (uint64_t)time->tv_nsec);
+}
+
+static void hash_file(XXH3_state_t *state, const struct file *file)
+{
+    hash_number(state, file->stat.st_dev);
+    hash_number(state, file->stat.st_ino);
+    hash_number(state, file->stat.st_rdev);
+    hash_number(state, file->size);
+    if (S_ISBLK(file->stat.st_mode)) /* its times are not those of its content */
+        return;
+    hash_time(state, &file->stat.st_mtim);
+    hash_time(state, &file->stat.st_ctim);
+}
+
+static void hash_plan(XXH3_state_t *state, const struct plan *plan)
+{
+    hash_number(state, plan_size(plan));
+    for (size_t i = 0; i < plan_count(plan); i++) {
+        const struct plan_piece *piece = plan_piece(plan, i, NULL);
+        if (piece->hole)
+            continue;
+        hash_number(state, piece->source);
+        hash_number(state, piece->offset);
+        hash_number(state, piece->length);
+        hash_number(state, piece->dest);
+    }
+}
+
+int source_identity(const struct source *source, const struct plan *plan,
+                    uint8_t identity[SOURCE_IDENTITY_BYTES], struct error *err)
+{
+    const struct file *stream = find_stream(source);
+    if (stream)
+        return error_set(err, ERROR_USAGE, STAGE_OPEN, stream->path,
+                         "a stream cannot be resumed: --resume goes with files");
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                               "cannot tell the sources from others");
+    XXH3_128bits_reset(state);
+    hash_number(state, source->count);
+    for (unsigned i = 0; i < source->count; i++)
+        hash_file(state, source->files[i]);
+    hash_plan(state, plan);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    XXH3_freeState(state);
+    memcpy(identity, canonical.digest, SOURCE_IDENTITY_BYTES);
     return 0;
 }

@@ -164,7 +164,7 @@ static void add(struct bench *bench, const char *argument)
     char problem[128];
 
     assert_int_equal(segment_parse(argument, &segment, problem, sizeof(problem)), SEGMENT_OK);
-    if (source_add(bench->source, &segment, bench->plan, &bench->err) < 0)
+    if (source_add(bench->source, &segment, false, bench->plan, &bench->err) < 0)
         fail_msg("'%s': %s", argument, bench->err.text);
     segment_free(&segment);
 }

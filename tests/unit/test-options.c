@@ -617,8 +617,8 @@ static void assert_content(struct bench *bench, const char *expected)
     char buf[64];
     bool ended;
 
-    assert_int_equal(options_plan(&bench->list, PLAN_AS_GIVEN, PLAN_TARGET_SLOT, &bench->source,
-                                  &bench->plan, &bench->err),
+    assert_int_equal(options_plan(&bench->list, PLAN_AS_GIVEN, PLAN_TARGET_SLOT, false,
+                                  &bench->source, &bench->plan, &bench->err),
                      0);
     assert_int_equal(source_read(bench->source, 0, 0, buf, len, -1, &ended, &bench->err), len);
     assert_memory_equal(buf, expected, len);
@@ -823,18 +823,24 @@ static void test_a_list_may_name_standard_input(void **state)
  * Plans
  */
 
-static int plan(struct bench *bench, const char *first, const char *second, enum plan_order order)
+static int plan_as(struct bench *bench, const char *first, const char *second,
+                   enum plan_order order, bool sparse)
 {
     char *a = strdup(first), *b = second ? strdup(second) : NULL;
     int rc;
 
     forget(bench);
     assert_int_equal(parse(bench, a, b), 0);
-    rc = options_plan(&bench->list, order, PLAN_TARGET_SLOT, &bench->source, &bench->plan,
+    rc = options_plan(&bench->list, order, PLAN_TARGET_SLOT, sparse, &bench->source, &bench->plan,
                       &bench->err);
     free(a);
     free(b);
     return rc;
+}
+
+static int plan(struct bench *bench, const char *first, const char *second, enum plan_order order)
+{
+    return plan_as(bench, first, second, order, false);
 }
 
 static void test_segments_become_a_plan(void **state)
@@ -866,6 +872,47 @@ static void test_segments_that_overlap_are_refused_by_name(void **state)
     assert_refused_text(bench, EX_USAGE, "overlaps 'other'");
     assert_int_equal(plan(bench, "digits", "other@=9", PLAN_AS_GIVEN), 0);
     assert_int_equal(plan(bench, "digits", "other@=10", PLAN_BY_DEST), 0);
+}
+
+/* 3 MiB, with data at the start and the end. */
+static void make_sparse(const char *path)
+{
+    int fd;
+
+    make_file(path, "start", 5);
+    fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, "end", 3, 3 * 1048576 - 3), 3);
+    close(fd);
+}
+
+static void test_sparse_segments_are_planned_with_their_holes(void **state)
+{
+    struct bench *bench = *state;
+
+    make_sparse("sparse");
+    assert_int_equal(plan_as(bench, "sparse", "digits", PLAN_BY_DEST, true), 0);
+    assert_int_equal(plan_size(bench->plan), 3 * 1048576 + 10);
+    if (plan_count(bench->plan) == 2)
+        skip(); /* the file system tells of no holes */
+    assert_true(plan_bytes(bench->plan) < 1048576);
+    assert_int_equal(plan(bench, "sparse", "digits", PLAN_BY_DEST), 0);
+    assert_int_equal(plan_bytes(bench->plan), 3 * 1048576 + 10);
+}
+
+static void test_sparse_segments_that_overlap_are_refused_by_name(void **state)
+{
+    static const char *const overlaps[] = {"digits@=0", "digits@=1M", "digits@=3145727"};
+    struct bench *bench = *state;
+
+    make_sparse("sparse");
+    for (size_t i = 0; i < sizeof(overlaps) / sizeof(overlaps[0]); i++) {
+        assert_int_equal(plan_as(bench, "sparse", overlaps[i], PLAN_BY_DEST, true), -1);
+        assert_refused_text(bench, EX_USAGE, "overlaps 'sparse'");
+        assert_string_equal(bench->err.subject, "digits");
+        assert_int_equal(plan_as(bench, overlaps[i], "sparse@=0", PLAN_BY_DEST, true), -1);
+        assert_refused_text(bench, EX_USAGE, "overlaps 'digits'");
+        assert_string_equal(bench->err.subject, "sparse");
+    }
 }
 
 static void test_an_object_that_is_too_large_is_refused(void **state)
@@ -938,6 +985,8 @@ int main(void)
         TEST(test_a_list_may_name_standard_input),
         TEST(test_segments_become_a_plan),
         TEST(test_segments_that_overlap_are_refused_by_name),
+        TEST(test_sparse_segments_are_planned_with_their_holes),
+        TEST(test_sparse_segments_that_overlap_are_refused_by_name),
         TEST(test_an_object_that_is_too_large_is_refused),
         TEST(test_a_stream_before_a_place_is_refused),
         TEST(test_files_that_cannot_be_sources_have_their_status),
