@@ -103,7 +103,8 @@ int signals_init(void)
         return -1;
     if (create_timer(&signal_timer) < 0 || create_timer(&deadline_timer) < 0)
         return -1;
-    if (catch_alarm() < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+    if (catch_alarm() < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR ||
+        signal(SIGXFSZ, SIG_IGN) == SIG_ERR)
         return -1;
     for (size_t i = 0; i < ENDING_SIGNALS; i++)
         if (catch_ending_signal(ending_signals[i]) < 0)

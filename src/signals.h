@@ -10,8 +10,9 @@
 
 #include <stdint.h>
 
-/* Installs the handlers. Signals that were ignored at the start stay ignored. SIGPIPE is ignored
- * from here on. To be called once, before any thread starts. 0, or -1 with errno. */
+/* Installs the handlers. Signals that were ignored at the start stay ignored. SIGPIPE and
+ * SIGXFSZ are ignored from here on: writing fails with EPIPE and EFBIG. To be called once, before
+ * any thread starts. 0, or -1 with errno. */
 int signals_init(void);
 
 /* Becomes and stays readable when a signal has come; -1 before signals_init. Not to be read. */
