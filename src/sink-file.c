@@ -1,9 +1,5 @@
 /*
  * sink-file.c - a regular file that is replaced whole.
- *
- * An object grows in a file without a name (O_TMPFILE), so that even a killed server leaves
- * nothing; where the file system has none, in a hidden one beside the target. Both end in a
- * rename.
  */
 #include "config.h"
 
@@ -16,149 +12,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fdio.h"
+#include "replacement.h"
+#include "sweeper.h"
 
-#define PERMISSIONS 0777
 #define MOST_LINKS 40 /* as many as the kernel follows */
 
 struct sink_file {
     struct sink sink;
+    struct sink_options options;
     char *path; /* where symbolic links lead */
     char *directory;
     char *name; /* the last component */
+    struct sweeper *sweeper;
 };
 
-struct sink_object {
-    struct sink_file *file;
-    int fd;
-    bool named;      /* temporary exists under its name */
-    char *temporary; /* beside the target */
-};
-
-static int cannot_create(const char *path, int errnum, struct error *err)
+static int open_directory(const struct sink_file *file, struct error *err)
 {
-    error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path, errnum, "cannot create");
-    return error_hint(err, "the directory must exist, be writable and have room");
-}
-
-static int storage_error(const struct sink_object *object, const char *what, enum error_stage stage,
-                         struct error *err)
-{
-    return error_set_errno(err, ERROR_STORAGE, stage, object->file->path, errno, "%s", what);
-}
-
-static void object_free(struct sink_object *object)
-{
-    fdio_close(&object->fd);
-    if (object->named)
-        unlink(object->temporary);
-    free(object->temporary);
-    free(object);
-}
-
-static char *temporary_name(const struct sink_file *file)
-{
-    char *name;
-    unsigned long long random = 0;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random ||
-        asprintf(&name, "%s/.%.200s.rdmaput-%016llx", file->directory, file->name, random) < 0)
-        return NULL;
-    return name;
-}
-
-static int open_temporary(struct sink_object *object)
-{
-    object->fd = open(object->file->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    if (object->fd >= 0 ||
-        (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL))
-        return object->fd;
-    object->fd = open(object->temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-    object->named = object->fd >= 0;
-    return object->fd;
+    int fd = open(file->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return replacement_cannot_create(file->path, errno, err);
+    return fd;
 }
 
 static struct sink_object *file_begin(struct sink *sink, const struct sink_request *request,
                                       int stop_fd, struct error *err)
 {
     struct sink_file *file = (struct sink_file *)sink;
-    (void)stop_fd;
     if (sink_refuse_extras(sink, request, err) < 0)
         return NULL;
-    struct sink_object *object = calloc(1, sizeof *object);
-    if (!object || !(object->temporary = temporary_name(file))) {
-        free(object);
-        error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, file->path, ENOMEM, "cannot create");
+    int directory = open_directory(file, err);
+    if (directory < 0)
         return NULL;
-    }
-    object->file = file;
-    object->fd = -1;
-    if (open_temporary(object) < 0) {
-        cannot_create(file->path, errno, err);
-        object_free(object);
-        return NULL;
-    }
+    struct replacement_place place = {
+        .root = directory,
+        .name = file->name,
+        .shown = file->path,
+    };
+    struct sink_object *object = replacement_begin(&place, request, &file->options, stop_fd, err);
+    fdio_close(&directory);
     return object;
-}
-
-static int file_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
-                      int stop_fd, struct error *err)
-{
-    (void)stop_fd;
-    if (fdio_pwrite(object->fd, data, len, offset) < 0)
-        return storage_error(object, "cannot write", STAGE_TRANSFER, err);
-    return 0;
-}
-
-/* A replaced file keeps its mode; a new one has what the umask left. */
-static int keep_mode(const struct sink_object *object)
-{
-    struct stat old;
-    if (stat(object->file->path, &old) < 0)
-        return errno == ENOENT ? 0 : -1;
-    return fchmod(object->fd, old.st_mode & PERMISSIONS);
-}
-
-/* Gives the file without a name its temporary one, since linkat(2) replaces nothing. */
-static int give_name(struct sink_object *object)
-{
-    char self[64];
-    if (object->named)
-        return 0;
-    snprintf(self, sizeof self, "/proc/self/fd/%d", object->fd);
-    if (linkat(AT_FDCWD, self, AT_FDCWD, object->temporary, AT_SYMLINK_FOLLOW) < 0)
-        return -1;
-    object->named = true;
-    return 0;
-}
-
-static int file_commit(struct sink_object *object, uint64_t size, int stop_fd,
-                       struct error *err)
-{
-    int rc = 0;
-    (void)stop_fd;
-    if (ftruncate(object->fd, (off_t)size) < 0 || keep_mode(object) < 0 || give_name(object) < 0)
-        rc = storage_error(object, "cannot finish", STAGE_COMMIT, err);
-    else if (rename(object->temporary, object->file->path) < 0)
-        rc = storage_error(object, "cannot replace", STAGE_COMMIT, err);
-    else
-        object->named = false;
-    object_free(object);
-    return rc;
-}
-
-static void file_abandon(struct sink_object *object, bool keep)
-{
-    (void)keep;
-    object_free(object);
 }
 
 static void file_free(struct sink *sink)
 {
     struct sink_file *file = (struct sink_file *)sink;
+    sweeper_stop(file->sweeper);
     free(file->path);
     free(file->directory);
     free(file->name);
@@ -169,9 +71,12 @@ static const struct sink_ops file_ops = {
     .kind = "file",
     .stores = true,
     .begin = file_begin,
-    .store = file_store,
-    .commit = file_commit,
-    .abandon = file_abandon,
+    .kept = replacement_kept,
+    .recall = replacement_recall,
+    .resume_at = replacement_resume_at,
+    .store = replacement_store,
+    .commit = replacement_commit,
+    .abandon = replacement_abandon,
     .free = file_free,
 };
 
@@ -227,7 +132,7 @@ static int check_target(const struct sink_file *file, const char *path, struct e
         return error_set(err, ERROR_USAGE, STAGE_OPEN, NULL, "SINK is empty");
     if (stat(path, &st) < 0) {
         if (errno != ENOENT || path[strlen(path) - 1] == '/')
-            return cannot_create(path, errno == ENOENT ? ENOTDIR : errno, err);
+            return replacement_cannot_create(path, errno == ENOENT ? ENOTDIR : errno, err);
     } else if (S_ISDIR(st.st_mode)) {
         error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,
                   "is a directory, and one FILE is due");
@@ -236,13 +141,25 @@ static int check_target(const struct sink_file *file, const char *path, struct e
         error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,
                   "is a device, FIFO or socket, and only a regular file can be replaced");
         return error_hint(err, "name a regular file, or one that does not exist yet");
+    } else if (file->options.no_clobber) {
+        return replacement_exists(path, STAGE_OPEN, err);
     }
     if (access(file->directory, W_OK | X_OK) < 0)
-        return cannot_create(path, errno, err);
+        return replacement_cannot_create(path, errno, err);
     return 0;
 }
 
-struct sink *sink_file_new(const char *path, struct error *err)
+static int start_sweeper(struct sink_file *file, struct error *err)
+{
+    int directory = open_directory(file, err);
+    if (directory < 0)
+        return -1;
+    file->sweeper = sweeper_start(directory, file->name, file->options.keep_ns, err);
+    fdio_close(&directory);
+    return file->sweeper ? 0 : -1;
+}
+
+struct sink *sink_file_new(const char *path, const struct sink_options *options, struct error *err)
 {
     struct sink_file *file = calloc(1, sizeof *file);
     if (!file || find_target(file, path) < 0) {
@@ -250,8 +167,9 @@ struct sink *sink_file_new(const char *path, struct error *err)
         goto fail;
     }
     file->sink.ops = &file_ops;
+    file->options = *options;
     snprintf(file->sink.description, sizeof file->sink.description, "file '%.400s'", path);
-    if (check_target(file, path, err) == 0)
+    if (check_target(file, path, err) == 0 && start_sweeper(file, err) == 0)
         return &file->sink;
 fail:
     if (file)

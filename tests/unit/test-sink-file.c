@@ -19,12 +19,17 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "clock.h"
+
 static char directory[] = "/tmp/test-sink-file.XXXXXX";
+
+static struct sink_options options; /* of the next sink */
 
 struct bench {
     struct sink *sink;
@@ -42,7 +47,7 @@ static const struct sink_request *request_for(const char *name, uint64_t size)
 
 static bool without_tmpfile; /* as on a file system that has no files without a name */
 
-int open(const char *path, int flags, ...)
+int openat(int at, const char *path, int flags, ...)
 {
     mode_t mode = 0;
 
@@ -57,13 +62,14 @@ int open(const char *path, int flags, ...)
         mode = va_arg(args, mode_t);
         va_end(args);
     }
-    return openat(AT_FDCWD, path, flags, mode);
+    return (int)syscall(SYS_openat, at, path, flags, mode);
 }
 
 static int enter_directory(void **state)
 {
     (void)state;
     umask(022);
+    options.keep_ns = 3600 * (uint64_t)CLOCK_NS_PER_S;
     return mkdtemp(directory) ? chdir(directory) : -1;
 }
 
@@ -100,6 +106,7 @@ static int teardown(void **state)
         bench->sink->ops->free(bench->sink);
     free(bench);
     without_tmpfile = false;
+    options = (struct sink_options){.keep_ns = 3600 * (uint64_t)CLOCK_NS_PER_S};
     empty_directory();
     return 0;
 }
@@ -148,18 +155,23 @@ static void assert_mode(const char *path, mode_t mode)
 
 static void open_sink(struct bench *bench, const char *path)
 {
-    bench->sink = sink_file_new(path, &bench->err);
+    bench->sink = sink_file_new(path, &options, &bench->err);
     if (!bench->sink)
         fail_msg("%s", bench->err.text);
 }
 
-static struct sink_object *begin(struct bench *bench)
+static struct sink_object *begin_request(struct bench *bench, const struct sink_request *request)
 {
-    struct sink_object *object = bench->sink->ops->begin(bench->sink, request_for("", 5), -1, &bench->err);
+    struct sink_object *object = bench->sink->ops->begin(bench->sink, request, -1, &bench->err);
 
     if (!object)
         fail_msg("%s", bench->err.text);
     return object;
+}
+
+static struct sink_object *begin(struct bench *bench)
+{
+    return begin_request(bench, request_for("", 5));
 }
 
 static void store(struct bench *bench, struct sink_object *object, uint64_t offset,
@@ -185,7 +197,7 @@ static void deliver(struct bench *bench, const char *data)
 static void assert_refused(const char *path, enum error_class class, const char *part)
 {
     struct error err = {.class = ERROR_NONE};
-    struct sink *sink = sink_file_new(path, &err);
+    struct sink *sink = sink_file_new(path, &options, &err);
 
     if (sink)
         fail_msg("'%s' was taken", path);
@@ -310,7 +322,8 @@ static void test_an_object_has_the_size_that_it_was_committed_with(void **state)
     assert_content("sized", "0123", 4);
     commit(bench, begin(bench), 0);
     assert_content("sized", "", 0);
-    commit(bench, begin(bench), UINT64_C(1) << 33);
+    object = begin_request(bench, &(struct sink_request){.name = "", .size = UINT64_C(1) << 33});
+    commit(bench, object, UINT64_C(1) << 33);
     assert_int_equal(stat("sized", &st), 0);
     assert_true(st.st_size == (off_t)1 << 33 && st.st_blocks == 0);
 }
@@ -603,7 +616,7 @@ static void test_a_directory_that_takes_no_files_is_told(void **state)
     struct bench *bench = *state;
 
     /* Nobody, not even root, makes a file there; root learns it only by trying. */
-    bench->sink = sink_file_new("/proc/rdmaput-test", &bench->err);
+    bench->sink = sink_file_new("/proc/rdmaput-test", &options, &bench->err);
     if (bench->sink)
         assert_null(bench->sink->ops->begin(bench->sink, request_for("", 5), -1, &bench->err));
     assert_int_equal(bench->err.class, ERROR_CANNOT_CREATE);
