@@ -276,6 +276,37 @@ static unsigned object_limit(const struct sender *sender)
     return limit < sender->ready.ready.object_limit ? limit : sender->ready.ready.object_limit;
 }
 
+/* The bytes of the present object in one load. */
+static uint64_t load_size(const struct sender *sender)
+{
+    uint64_t part = plan_size(sender->object.plan) / RESUME_PARTS / sender->window.count;
+    if (!sender->job->resume || part >= sender->buffer_size)
+        return sender->buffer_size;
+    part = part / RESUME_LEAST_BUFFER * RESUME_LEAST_BUFFER;
+    if (part < RESUME_LEAST_BUFFER)
+        part = RESUME_LEAST_BUFFER;
+    return part < sender->buffer_size ? part : sender->buffer_size;
+}
+
+/* The server is ready for the present object's data, behind what was recalled of it. */
+static void begin_sending(struct sender *sender)
+{
+    struct plan *plan = sender->object.plan;
+    uint64_t size = load_size(sender);
+    if (sender->ready.ready.flags & WIRE_READY_DENSE)
+        plan_fill_holes(plan);
+    if (sender->job->resume)
+        plan_start_at(plan, sender->recalled);
+    for (unsigned i = 0; i < sender->window.count; i++)
+        sender->tasks[i].load.size = size;
+    present(sender)->kept = digest_bytes(sender->loader.digest);
+    sender->unread = plan_bytes(plan);
+    if (sender->unread != PLAN_UNKNOWN)
+        sender->unread -= present(sender)->kept;
+    sender->loaded_all = false;
+    sender->state = STATE_SENDING;
+}
+
 static struct wire_time time_of(const struct timespec *time)
 {
     return (struct wire_time){.seconds = time->tv_sec, .nanoseconds = (uint32_t)time->tv_nsec};
@@ -319,39 +350,8 @@ static int send_open(struct sender *sender, struct error *err)
     if (session_send(&sender->session, &open, err) < 0)
         return -1;
     if (sender->ready.type == WIRE_READY && !confirm)
-        sender->state = STATE_SENDING;
+        begin_sending(sender);
     return 0;
-}
-
-/* The bytes of the present object in one load. */
-static uint64_t load_size(const struct sender *sender)
-{
-    uint64_t part = plan_size(sender->object.plan) / RESUME_PARTS / sender->window.count;
-    if (!sender->job->resume || part >= sender->buffer_size)
-        return sender->buffer_size;
-    part = part / RESUME_LEAST_BUFFER * RESUME_LEAST_BUFFER;
-    if (part < RESUME_LEAST_BUFFER)
-        part = RESUME_LEAST_BUFFER;
-    return part < sender->buffer_size ? part : sender->buffer_size;
-}
-
-/* The server is ready for the present object's data, behind what was recalled of it. */
-static void begin_sending(struct sender *sender)
-{
-    struct plan *plan = sender->object.plan;
-    uint64_t size = load_size(sender);
-    if (sender->ready.ready.flags & WIRE_READY_DENSE)
-        plan_fill_holes(plan);
-    if (sender->job->resume)
-        plan_start_at(plan, sender->recalled);
-    for (unsigned i = 0; i < sender->window.count; i++)
-        sender->tasks[i].load.size = size;
-    present(sender)->kept = digest_bytes(sender->loader.digest);
-    sender->unread = plan_bytes(plan);
-    if (sender->unread != PLAN_UNKNOWN)
-        sender->unread -= present(sender)->kept;
-    sender->loaded_all = false;
-    sender->state = STATE_SENDING;
 }
 
 /* Whether one more load finds something to read, as far as one can tell. */

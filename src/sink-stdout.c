@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -129,22 +130,26 @@ static int stdout_store(struct sink_object *object, uint64_t offset, const void 
     return write_all(object, data, len, stop_fd, err);
 }
 
-static int pending_error(const struct sink_object *object)
+/* Whether a reader that has gone left something unread, which no write tells any more. */
+static int unread_error(const struct sink_object *object)
 {
-    int errnum = 0;
+    int errnum = 0, unread = 0;
     socklen_t len = sizeof errnum;
     if (object->stream == STREAM_SOCKET)
         getsockopt(STDOUT_FILENO, SOL_SOCKET, SO_ERROR, &errnum, &len);
-    return errnum ? errnum : EPIPE;
+    else if (ioctl(STDOUT_FILENO, FIONREAD, &unread) < 0 || unread > 0)
+        errnum = EPIPE;
+    return errnum;
 }
 
-/* What a pipe or socket still holds is lost when its reader has gone, and no write tells. */
+/* One that has read everything may go. */
 static int check_reader(const struct sink_object *object, struct error *err)
 {
     struct pollfd fd = {.fd = STDOUT_FILENO};
-    if (object->stream != STREAM_OTHER && poll(&fd, 1, 0) > 0)
-        return write_error(object, pending_error(object), err);
-    return 0;
+    if (object->stream == STREAM_OTHER || poll(&fd, 1, 0) <= 0)
+        return 0;
+    int errnum = unread_error(object);
+    return errnum ? write_error(object, errnum, err) : 0;
 }
 
 static int sync_stream(const struct sink_object *object, struct error *err)
