@@ -36,6 +36,7 @@ enum {
     KEY_SYNC,
     KEY_NO_CLOBBER,
     KEY_KEEP_PARTIAL,
+    KEY_MAP,
 };
 
 struct arguments {
@@ -47,6 +48,7 @@ struct arguments {
     bool discard, once;
     struct sink_options files;
     bool keep_partial; /* --keep-partial was given */
+    bool never_map;
     uint16_t port;
     uint64_t wait;
     struct network *networks;
@@ -69,6 +71,8 @@ static const struct argp_option options[] = {
     {"no-clobber", KEY_NO_CLOBBER, NULL, 0, "With FILE or DIR: replace no file", 15},
     {"keep-partial", KEY_KEEP_PARTIAL, "TIME", 0,
      "With FILE or DIR: keep what 'write --resume' can go on from for TIME (24h)", 15},
+    {"map", KEY_MAP, "WHEN", 0,
+     "auto: RDMA writes land in the file itself where it lives in memory; never: not at all", 15},
     {NULL, 0, NULL, 0, "Who and where:", 20},
     {"bind", OPTIONS_BIND, "ADDR", 0, "Listen on this address alone", 20},
     {"port", OPTIONS_PORT, "N", 0, "Listen on this port (7475); 0: any free one", 20},
@@ -146,6 +150,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_KEEP_PARTIAL:
         arguments->files.keep_ns = options_time(state, "--keep-partial", arg);
         arguments->keep_partial = true;
+        return 0;
+    case KEY_MAP:
+        arguments->never_map = !options_auto(state, "--map", arg);
         return 0;
     case KEY_DUMP:
         arguments->dump = arg;
@@ -259,6 +266,7 @@ static int serve(const struct arguments *arguments, struct sink *sink, struct re
                  struct error *err)
 {
     struct sockaddr_storage addr;
+    sink->never_map = arguments->never_map;
     struct server_job job = {
         .port = arguments->port,
         .timeout = arguments->common.timeout,

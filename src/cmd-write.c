@@ -20,6 +20,7 @@ enum {
     KEY_SYNC,
     KEY_RESUME,
     KEY_SPARSE,
+    KEY_MAP,
 };
 
 struct arguments {
@@ -29,7 +30,7 @@ struct arguments {
     struct options_arguments positional;
     const char *dest;
     bool plan_only;
-    bool preserve, sync, resume, dense;
+    bool preserve, sync, resume, dense, never_map;
 };
 
 static const struct argp_option options[] = {
@@ -41,15 +42,10 @@ static const struct argp_option options[] = {
      "Go on from what the server kept of the same source; it keeps what this session leaves", 10},
     {"sparse", KEY_SPARSE, "WHEN", 0,
      "auto: holes of files are not sent, and are holes there; never: they are sent as zeros", 10},
+    {"map", KEY_MAP, "WHEN", 0,
+     "auto: write into the file itself, where the server has it in memory; never: not at all", 10},
     {NULL, 0, NULL, 0, NULL, 0},
 };
-
-static bool parse_sparse(struct argp_state *state, const char *text)
-{
-    if (strcmp(text, "auto") != 0 && strcmp(text, "never") != 0)
-        argp_error(state, "--sparse: '%s' is neither auto nor never", text);
-    return strcmp(text, "never") == 0;
-}
 
 static void find_destination(struct argp_state *state, struct arguments *arguments)
 {
@@ -94,7 +90,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         arguments->resume = true;
         return 0;
     case KEY_SPARSE:
-        arguments->dense = parse_sparse(state, arg);
+        arguments->dense = !options_auto(state, "--sparse", arg);
+        return 0;
+    case KEY_MAP:
+        arguments->never_map = !options_auto(state, "--map", arg);
         return 0;
     case ARGP_KEY_ARG:
         options_add_argument(state, &arguments->positional, arg);
@@ -403,6 +402,7 @@ static int deliver(struct delivery *delivery, struct error *err)
         .many = delivery->many,
         .sync = arguments->sync,
         .resume = arguments->resume,
+        .map = !arguments->never_map,
         .open = open_object,
         .close = close_object,
         .context = delivery,

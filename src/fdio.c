@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(off_t) == sizeof(int64_t), "off_t has 64 bits");
@@ -200,6 +202,16 @@ int fdio_publish(const char *path, const void *buf, size_t len, mode_t mode)
     }
     free(temporary);
     return 0;
+}
+
+bool fdio_can_map(int fd, const char **why)
+{
+    struct statfs fs;
+
+    if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
+        return true;
+    *why = "its file system keeps no files in memory that a device may write to";
+    return false;
 }
 
 void fdio_close(int *fd)

@@ -4,6 +4,7 @@
 #ifndef RDMAPUT_FDIO_H
 #define RDMAPUT_FDIO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,6 +30,11 @@ char *fdio_slurp(int fd, size_t limit, size_t *len);
  * directory, EEXIST for a device, FIFO, socket or symbolic link. 0, or -1 with errno and nothing
  * left. */
 int fdio_publish(const char *path, const void *buf, size_t len, mode_t mode);
+
+/* Whether a device may go on writing to pages of this file while it is mapped: the file lives in
+ * memory (tmpfs, memfd). Elsewhere the kernel refuses to pin them, or writes could get lost (a file
+ * system that follows its pages' changes does not see a device's). If not, *why says so. */
+bool fdio_can_map(int fd, const char **why);
 
 /* Closes *fd unless it is negative, and makes it -1. errno is kept. */
 void fdio_close(int *fd);

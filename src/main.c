@@ -17,6 +17,7 @@
 #include "cmd-serve.h"
 #include "cmd-write.h"
 #include "error.h"
+#include "guard.h"
 #include "log.h"
 #include "signals.h"
 
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
         error_hint(&err, "serve, write, post or devices; see 'rdmaput --help'");
         return finish(&err);
     }
-    if (signals_init() < 0) {
+    if (signals_init() < 0 || guard_init() < 0) {
         error_set_errno(&err, ERROR_RESOURCE, STAGE_NONE, NULL, errno, "cannot handle signals");
         return finish(&err);
     }

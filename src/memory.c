@@ -33,6 +33,19 @@ int memory_map(struct memory *memory, size_t bytes, struct error *err)
     return 0;
 }
 
+int memory_map_file(struct memory *memory, int fd, uint64_t offset, size_t bytes,
+                    struct error *err)
+{
+    char size[UNITS_TEXT];
+    void *addr = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                      (off_t)offset);
+    if (addr == MAP_FAILED)
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, errno, "cannot map %s",
+                               units_format_size(bytes, size));
+    *memory = (struct memory){.addr = addr, .bytes = bytes};
+    return 0;
+}
+
 static const char *memlock_limit(char buf[UNITS_TEXT])
 {
     struct rlimit limit;
@@ -124,10 +137,16 @@ int memory_register_buffers(struct memory *memory, struct rdma_cm_id *id, bool r
     return -1;
 }
 
-void memory_free(struct memory *memory)
+void memory_deregister(struct memory *memory)
 {
     if (memory->mr)
         ibv_dereg_mr(memory->mr);
+    memory->mr = NULL;
+}
+
+void memory_free(struct memory *memory)
+{
+    memory_deregister(memory);
     if (memory->addr)
         munmap(memory->addr, whole_pages(memory->bytes));
     *memory = (struct memory){.addr = NULL};

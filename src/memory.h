@@ -22,6 +22,11 @@ struct memory {
 /* Maps bytes (at least 1) of zeroed memory. 0, or -1 with *err (ERROR_RESOURCE). */
 int memory_map(struct memory *memory, size_t bytes, struct error *err);
 
+/* Maps bytes of a file that is open for reading and writing, from an offset of whole pages on. What
+ * is written there is the file's. 0, or -1 with *err. */
+int memory_map_file(struct memory *memory, int fd, uint64_t offset, size_t bytes,
+                    struct error *err);
+
 /* Registers it for messages, and as their local side for writes, in the domain of the id's
  * queue pair: rdma_reg_msgs(3). -1 with *err says what was to be pinned and what the limit is. */
 int memory_register_messages(struct memory *memory, struct rdma_cm_id *id, const char *what,
@@ -47,6 +52,9 @@ int memory_register_region(struct memory *memory, struct ibv_pd *pd, const char 
 /* Registers it so that the peer may read it, and no more. */
 int memory_register_read(struct memory *memory, struct ibv_pd *pd, const char *what,
                          struct error *err);
+
+/* From here on no device reaches it. */
+void memory_deregister(struct memory *memory);
 
 /* Deregisters and unmaps. Fine for one that was never mapped, when zeroed. */
 void memory_free(struct memory *memory);

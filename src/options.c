@@ -44,6 +44,13 @@ uint64_t options_size(struct argp_state *state, const char *option, const char *
     return bytes;
 }
 
+bool options_auto(struct argp_state *state, const char *option, const char *text)
+{
+    if (strcmp(text, "auto") != 0 && strcmp(text, "never") != 0)
+        argp_error(state, "%s: '%s' is neither auto nor never", option, text);
+    return strcmp(text, "auto") == 0;
+}
+
 uint64_t options_number(struct argp_state *state, const char *option, const char *text,
                         uint64_t max)
 {

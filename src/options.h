@@ -57,6 +57,8 @@ void options_common_apply(const struct options_common *options);
 /* Parse a value, or end with argp_error and status 64, naming the option. */
 uint64_t options_time(struct argp_state *state, const char *option, const char *text);
 uint64_t options_size(struct argp_state *state, const char *option, const char *text);
+/* true for "auto", false for "never"; else ends as above. */
+bool options_auto(struct argp_state *state, const char *option, const char *text);
 uint64_t options_number(struct argp_state *state, const char *option, const char *text,
                         uint64_t max);
 

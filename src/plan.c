@@ -388,7 +388,7 @@ static bool better_put_off(const struct plan *plan, const struct plan_limits *li
     struct plan_slot fresh;
     struct request whole;
 
-    if (!is_stopped_by_slot(request) || !is_half_used(limits, slot_bytes, slot, request->stop))
+    if (limits->fill_slots || !is_stopped_by_slot(request) || !is_half_used(limits, slot_bytes, slot, request->stop))
         return false;
     if (request->stop == STOP_ROOM && is_large(plan, request->at.index, slot_bytes))
         return false;

@@ -56,6 +56,7 @@ struct plan_limits {
     unsigned max_sge;     /* gather entries in a work request, at least 1 */
     uint64_t max_bytes;   /* bytes in a work request, at least 1: max_msg_sz, or max_inline_data */
     uint64_t max_extents; /* runs of destination bytes in a slot, at least 1 (slot targets only) */
+    bool fill_slots;      /* nothing is put off: every slot is filled as far as limits allow */
 };
 
 /* One gather entry: bytes of a source. */

@@ -2,7 +2,6 @@
 
 #include "receiver.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "guard.h"
 #include "log.h"
 #include "memory.h"
 #include "session.h"
@@ -20,13 +20,20 @@
 
 #define SLOT_COUNT 4
 #define SLOT_SIZE ((size_t)256 << 10)
-#define RECALL_BYTES ((size_t)256 << 10)
+#define READ_BACK_BYTES ((size_t)256 << 10)
 
 enum job_kind {
     JOB_BEGIN,
     JOB_STORE,
     JOB_RECALL,
     JOB_END,
+};
+
+/* What a slot is: a range of the object, or an ordinary one. */
+struct place {
+    uint64_t offset, length; /* length 0: an ordinary one */
+    uint64_t remote_addr;
+    uint32_t rkey;
 };
 
 /* One thing for the worker to do, and what came of it. */
@@ -43,6 +50,8 @@ struct job {
     struct digest_value own;  /* likewise */
     uint64_t kept;            /* JOB_BEGIN */
     uint64_t stored;          /* bytes; JOB_STORE */
+    bool placed;              /* JOB_STORE: the slot was a range of the object, as the extent says */
+    struct place place;       /* JOB_STORE: what it is now */
     bool committed;           /* JOB_END */
 };
 
@@ -51,11 +60,17 @@ struct opened {
     struct sink_request request;
     char name[WIRE_MAX_NAME + 1];
     bool confirm;
+    bool map;    /* slots may be placed */
     bool failed; /* and the client was told */
     enum error_class failure;
     uint64_t kept;
     int64_t began_at;
     struct job begin, end;
+};
+
+struct placement {
+    struct memory memory;
+    struct place place;
 };
 
 /* The worker's alone, while it runs. */
@@ -66,6 +81,10 @@ struct storing {
     bool cut_due;  /* what was kept and not recalled is to go first */
     uint64_t kept; /* bytes */
     uint8_t *buffer;
+    int map_fd;         /* the sink's; only with place_to */
+    uint64_t place_at;  /* what is to be placed next */
+    uint64_t place_to;  /* the object's size, or place_at when no more is placed */
+    struct placement placements[WINDOW_MAX_SLOTS];
 };
 
 struct receiver {
@@ -90,6 +109,7 @@ struct receiver {
     bool recalling;                         /* a RECALL is unanswered */
     bool closed;                            /* CLOSE came */
     uint64_t expected;                      /* the least offset that may come */
+    struct place places[WINDOW_MAX_SLOTS];  /* of the object that is open, as the client was told */
     struct job stores[WINDOW_MAX_SLOTS], recall;
     struct error first_failure; /* of many objects */
 };
@@ -101,6 +121,108 @@ static struct opened *find_opened(struct receiver *receiver, uint32_t object)
 
 /* ---- the worker ---------------------------------------------------------------------------- */
 
+/* Makes a slot the object's next range, if there is one that can be registered. */
+static void place_slot(struct receiver *receiver, unsigned slot)
+{
+    struct storing *storing = &receiver->storing;
+    struct placement *placement = &storing->placements[slot];
+    struct error why = {.class = ERROR_NONE};
+    uint64_t left = storing->place_to - storing->place_at;
+    if (left == 0)
+        return;
+    size_t len = left < receiver->slot_size ? (size_t)left : receiver->slot_size;
+    if (memory_map_file(&placement->memory, storing->map_fd, storing->place_at, len, &why) == 0 &&
+        memory_register_write(&placement->memory, receiver->endpoint->id, "a part of the file",
+                              &why) == 0) {
+        placement->place = (struct place){
+            .offset = storing->place_at,
+            .length = len,
+            .remote_addr = (uint64_t)(uintptr_t)placement->memory.addr,
+            .rkey = placement->memory.mr->rkey,
+        };
+        storing->place_at += len;
+        return;
+    }
+    log_verbose("%s: not mapped any more: %s", receiver->endpoint->peer, why.text);
+    memory_free(&placement->memory);
+    storing->place_to = storing->place_at;
+}
+
+/* Whether device and destination can do without a copy; then slots are placed. */
+static void place_slots(struct receiver *receiver, const struct opened *opened)
+{
+    struct storing *storing = &receiver->storing;
+    const char *why = "it is no file";
+    storing->place_at = storing->place_to = 0;
+    if (!opened->map)
+        return;
+    storing->map_fd = -1;
+    if (receiver->sink->never_map)
+        why = "--map=never";
+    else if (receiver->sink->ops->map)
+        storing->map_fd = receiver->sink->ops->map(storing->object, opened->request.size, &why);
+    if (storing->map_fd < 0) {
+        log_verbose("%s: not mapped: %s", receiver->endpoint->peer, why);
+        return;
+    }
+    storing->place_to = opened->request.size;
+    for (unsigned i = 0; i < receiver->slot_count; i++)
+        place_slot(receiver, i);
+}
+
+/* The client can write there no more. */
+static void unplace_slot(struct receiver *receiver, unsigned slot)
+{
+    struct placement *placement = &receiver->storing.placements[slot];
+    memory_free(&placement->memory);
+    placement->place = (struct place){.length = 0};
+}
+
+static void unplace_slots(struct receiver *receiver)
+{
+    for (unsigned i = 0; i < receiver->slot_count; i++)
+        unplace_slot(receiver, i);
+}
+
+static int need_buffer(struct storing *storing, struct error *err)
+{
+    if (!storing->buffer && !(storing->buffer = malloc(READ_BACK_BYTES)))
+        return error_set(err, ERROR_RESOURCE, STAGE_TRANSFER, NULL, "out of memory");
+    return 0;
+}
+
+struct hashing {
+    struct digest *digest;
+    uint64_t offset;
+    const struct memory *memory;
+};
+
+static void hash_mapped(void *argument)
+{
+    struct hashing *hashing = argument;
+    digest_add(hashing->digest, hashing->offset, hashing->memory->addr, hashing->memory->bytes);
+}
+
+/* The range is hashed where it lies, once the device can write there no more. */
+static void store_placed(struct receiver *receiver, struct job *job)
+{
+    struct storing *storing = &receiver->storing;
+    struct placement *placement = &storing->placements[job->slot];
+    struct hashing hashing = {.digest = storing->digest,
+                              .offset = placement->place.offset,
+                              .memory = &placement->memory};
+    memory_deregister(&placement->memory);
+    if (guard_run(hash_mapped, &hashing) < 0) {
+        error_set(&job->error, ERROR_STORAGE, STAGE_TRANSFER, NULL,
+                  "the file became shorter while it was written");
+        return;
+    }
+    job->stored = placement->place.length;
+    unplace_slot(receiver, job->slot);
+    place_slot(receiver, job->slot);
+    job->place = placement->place;
+}
+
 static void begin_object(struct receiver *receiver, struct job *job, int stop_fd)
 {
     struct storing *storing = &receiver->storing;
@@ -111,6 +233,8 @@ static void begin_object(struct receiver *receiver, struct job *job, int stop_fd
     storing->kept = storing->object && opened->request.resume ? ops->kept(storing->object) : 0;
     storing->cut_due = storing->kept > 0;
     job->kept = storing->kept;
+    if (storing->object)
+        place_slots(receiver, opened);
 }
 
 static int read_back(struct receiver *receiver, const struct wire_extent *extent, int stop_fd,
@@ -121,7 +245,7 @@ static int read_back(struct receiver *receiver, const struct wire_extent *extent
     uint64_t done = 0;
     while (done < extent->length && poll(&stop, 1, 0) == 0) {
         uint64_t left = extent->length - done;
-        size_t len = left < RECALL_BYTES ? (size_t)left : RECALL_BYTES;
+        size_t len = left < READ_BACK_BYTES ? (size_t)left : READ_BACK_BYTES;
         if (receiver->sink->ops->recall(storing->object, extent->offset + done, storing->buffer,
                                         len, err) < 0)
             return -1;
@@ -136,10 +260,8 @@ static void recall(struct receiver *receiver, struct job *job, int stop_fd)
 {
     struct storing *storing = &receiver->storing;
     struct error unreadable = {.class = ERROR_NONE};
-    if (!storing->buffer && !(storing->buffer = malloc(RECALL_BYTES))) {
-        error_set(&job->error, ERROR_RESOURCE, STAGE_TRANSFER, NULL, "out of memory");
+    if (need_buffer(storing, &job->error) < 0)
         return;
-    }
     for (unsigned i = 0; i < job->extent_count && !error_is_set(&unreadable); i++)
         read_back(receiver, &job->extents[i], stop_fd, &unreadable);
     digest_value(storing->digest, &job->own);
@@ -161,6 +283,10 @@ static void store_slot(struct receiver *receiver, struct job *job, int stop_fd)
 {
     struct storing *storing = &receiver->storing;
     const uint8_t *at = job->data;
+    if (job->placed) {
+        store_placed(receiver, job);
+        return;
+    }
     if (cut_kept(receiver, &job->error) < 0)
         return;
     for (unsigned i = 0; i < job->extent_count; i++) {
@@ -205,6 +331,7 @@ static void abandon_object(struct receiver *receiver, bool keep)
 
 static void end_object(struct receiver *receiver, struct job *job, int stop_fd)
 {
+    unplace_slots(receiver);
     if (!job->abandoned && !receiver->storing.failed)
         commit_object(receiver, job, stop_fd);
     abandon_object(receiver, false);
@@ -243,6 +370,8 @@ static int prepare(struct receiver *receiver, const struct wire_message *open, s
 {
     if (receiver->slot_count > open->open.slot_limit)
         receiver->slot_count = open->open.slot_limit;
+    if (receiver->slot_size > open->open.chunk_limit)
+        receiver->slot_size = open->open.chunk_limit / WIRE_MIN_SLOT_SIZE * WIRE_MIN_SLOT_SIZE;
     receiver->object_limit = receiver->session.objects;
     if (receiver->object_limit > open->open.object_limit)
         receiver->object_limit = open->open.object_limit;
@@ -267,6 +396,7 @@ static void note_request(struct opened *opened, const struct wire_message *open)
 {
     *opened = (struct opened){
         .confirm = (open->open.flags & WIRE_OPEN_CONFIRM) != 0,
+        .map = (open->open.flags & WIRE_OPEN_MAP) != 0,
         .began_at = clock_now(),
         .request = {.name = opened->name,
                     .size = open->open.size,
@@ -309,6 +439,19 @@ static bool too_early(struct receiver *receiver)
     return !receiver->is_open || receiver->recalling || (awaits && !receiver->began);
 }
 
+/* A chunk in a placed slot is that range, no more and no less. */
+static int check_placed(const struct receiver *receiver, unsigned slot,
+                        const struct wire_message *chunk, struct error *err)
+{
+    const struct place *place = &receiver->places[slot];
+    const struct wire_extent *extent = &chunk->chunk.extents[0];
+    if (place->length == 0 ||
+        (chunk->chunk.extent_count == 1 && extent->offset == place->offset &&
+         extent->length == place->length))
+        return 0;
+    return broke(receiver, "a chunk that is not what its slot was placed for", err);
+}
+
 /* Whether extents may come now; moves the least offset on. */
 static int check_extents(struct receiver *receiver, const struct wire_extent *extents,
                          unsigned count, uint64_t size, struct error *err)
@@ -334,7 +477,8 @@ static int take_chunk(struct receiver *receiver, const struct wire_message *chun
         return broke(receiver, "a chunk in a slot that is not granted", err);
     if (wire_chunk_bytes(chunk) > receiver->slot_size)
         return broke(receiver, "a chunk larger than its slot", err);
-    if (check_extents(receiver, chunk->chunk.extents, chunk->chunk.extent_count,
+    if (check_placed(receiver, slot, chunk, err) < 0 ||
+        check_extents(receiver, chunk->chunk.extents, chunk->chunk.extent_count,
                       find_opened(receiver, object)->request.size, err) < 0)
         return -1;
     struct job *job = &receiver->stores[slot];
@@ -342,11 +486,13 @@ static int take_chunk(struct receiver *receiver, const struct wire_message *chun
         .kind = JOB_STORE,
         .object = object,
         .slot = slot,
+        .placed = receiver->places[slot].length > 0,
         .data = receiver->memory.addr + slot * receiver->slot_size,
         .extent_count = chunk->chunk.extent_count,
     };
     memcpy(job->extents, chunk->chunk.extents, job->extent_count * sizeof job->extents[0]);
     receiver->got_chunk = true;
+    receiver->places[slot] = (struct place){.length = 0};
     worker_submit(receiver->worker, job);
     return 0;
 }
@@ -387,6 +533,7 @@ static int take_end(struct receiver *receiver, const struct wire_message *end, s
         end->end.digest.size != opened->request.size)
         return broke(receiver, "an END of another size than OPEN's", err);
     receiver->is_open = false;
+    memset(receiver->places, 0, sizeof receiver->places);
     opened->end = (struct job){
         .kind = JOB_END, .object = object, .abandoned = abandoned, .told = end->end.digest};
     worker_submit(receiver->worker, &opened->end);
@@ -460,6 +607,31 @@ static int send_ready(struct receiver *receiver, struct error *err)
     return session_send(&receiver->session, &ready, err);
 }
 
+static int send_place(struct receiver *receiver, unsigned slot, const struct place *place,
+                      struct error *err)
+{
+    struct wire_message message = {.type = WIRE_PLACE};
+    receiver->places[slot] = *place;
+    message.place.slot = (uint16_t)slot;
+    message.place.rkey = place->rkey;
+    message.place.remote_addr = place->remote_addr;
+    message.place.offset = place->offset;
+    message.place.length = place->length;
+    message.place.acknowledged = receiver->result->stored;
+    return session_send(&receiver->session, &message, err);
+}
+
+/* Tells of what the worker placed as it began the object; it has no other work for it yet. */
+static int send_places(struct receiver *receiver, struct error *err)
+{
+    for (unsigned i = 0; i < receiver->slot_count; i++) {
+        const struct place *place = &receiver->storing.placements[i].place;
+        if (place->length > 0 && send_place(receiver, i, place, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int answer_begin(struct receiver *receiver, const struct job *job, struct error *err)
 {
     struct opened *opened = find_opened(receiver, job->object);
@@ -476,7 +648,11 @@ static int answer_begin(struct receiver *receiver, const struct job *job, struct
         return 0;
     struct wire_message message = {.type = WIRE_OPENED,
                                    .opened = {.object = job->object, .kept = job->kept}};
-    return session_send(&receiver->session, &message, err);
+    if (receiver->storing.placements[0].place.length > 0)
+        message.opened.flags = WIRE_OPENED_PLACED;
+    if (session_send(&receiver->session, &message, err) < 0)
+        return -1;
+    return send_places(receiver, err);
 }
 
 static int answer_store(struct receiver *receiver, const struct job *job, struct error *err)
@@ -486,6 +662,8 @@ static int answer_store(struct receiver *receiver, const struct job *job, struct
         return -1;
     window_granted(&receiver->window, job->slot);
     receiver->result->stored += job->stored;
+    if (job->place.length > 0 && receiver->is_open && job->object == receiver->opened_count - 1)
+        return send_place(receiver, job->slot, &job->place, err);
     grant.grant.slot = (uint16_t)job->slot;
     grant.grant.acknowledged = receiver->result->stored;
     return session_send(&receiver->session, &grant, err);
@@ -680,6 +858,7 @@ static void clean_up(struct receiver *receiver, bool keep)
         find_opened(receiver, receiver->opened_count - 1)->request.resume)
         finish_stores(receiver);
     worker_stop(receiver->worker);
+    unplace_slots(receiver);
     count_commits(receiver);
     abandon_object(receiver, keep && !receiver->storing.failed);
     digest_free(receiver->storing.digest);

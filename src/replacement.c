@@ -332,6 +332,16 @@ static int settle(struct sink_object *object, struct error *err)
     return object->settled ? 0 : replacement_resume_at(object, 0, err);
 }
 
+int replacement_map(struct sink_object *object, uint64_t size, const char **why)
+{
+    if (!fdio_can_map(object->file.fd, why))
+        return -1;
+    if (ftruncate(object->file.fd, (off_t)size) == 0)
+        return object->file.fd;
+    *why = "the file cannot be made so large";
+    return -1;
+}
+
 int replacement_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
                       int stop_fd, struct error *err)
 {

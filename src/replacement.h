@@ -32,6 +32,7 @@ struct sink_object *replacement_begin(const struct replacement_place *place,
                                       struct error *err);
 
 /* As sink.h has them. */
+int replacement_map(struct sink_object *object, uint64_t size, const char **why);
 uint64_t replacement_kept(const struct sink_object *object);
 int replacement_recall(struct sink_object *object, uint64_t offset, void *buf, size_t len,
                        struct error *err);

@@ -17,11 +17,15 @@
 #include "window.h"
 #include "worker.h"
 
-#define SLOT_LIMIT 8
+#define SLOT_COUNT 4
+#define SLOT_SIZE ((size_t)256 << 10)
 #define MOST_WORKS 64
 /* What is under way when a session breaks is sent again: this part of an object at most. */
 #define RESUME_PARTS 512
 #define RESUME_LEAST_BUFFER ((uint64_t)16 << 10)
+/* Where an object has more, the buffers of few work requests might not fill a placed slot. */
+#define MAP_MOST_PIECES 32
+#define MAP_LEAST_BYTES ((uint64_t)1 << 20)
 
 enum task_kind {
     TASK_OPEN,
@@ -57,13 +61,21 @@ struct pending {
     char name[WIRE_MAX_NAME + 1];
 };
 
+/* What a slot is at the server: a range of the present object, or an ordinary one. */
+struct place {
+    uint64_t offset, length; /* length 0: an ordinary one */
+    uint64_t remote_addr;
+    uint32_t rkey;
+};
+
 struct sender {
     const struct sender_job *job;
     struct sender_result *result;
     struct endpoint endpoint;
     struct session session;
     struct wire_message ready; /* the slots that were granted; type 0 before */
-    struct memory memory;      /* as many buffers as slots are used */
+    struct memory memory;      /* the buffers to read into */
+    unsigned buffer_count;
     size_t buffer_size;
     struct window window;
     struct loader loader;
@@ -78,9 +90,14 @@ struct sender {
     size_t next;             /* index of the next object to be opened */
     uint32_t opened, done;   /* objects at the server */
     struct pending pending[WIRE_MAX_OBJECTS];
+    bool confirmed;    /* the server need not confirm the present object */
     uint64_t kept;     /* bytes the server has of the present object */
     uint64_t recalled; /* place up to which they were compared */
     uint64_t unread;   /* bytes of the present object, PLAN_UNKNOWN for a stream */
+    bool placing;      /* slots are ranges of the present object */
+    bool placed_all;   /* an ordinary slot came back: the server places no more */
+    uint64_t load_at;  /* while placing: where the next load begins */
+    struct place places[WINDOW_MAX_SLOTS];
     bool loaded_all;   /* the last load came back */
     unsigned loading;  /* loads at the worker */
     struct error first_failure; /* of many objects */
@@ -179,9 +196,9 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
     unsigned objects = job->many ? WIRE_MAX_OBJECTS : 1;
     struct client_greeting greeting = {.role = WIRE_ROLE_WRITE, .many = job->many};
     struct endpoint_answer answer;
-    struct endpoint_wants wants = session_wants(SLOT_LIMIT, objects, MOST_WORKS + 1);
+    struct endpoint_wants wants = session_wants(SLOT_COUNT, objects, MOST_WORKS + 1);
     if (endpoint_create_queues(endpoint, &wants, NULL, err) == 0 &&
-        session_open(&sender->session, endpoint, SLOT_LIMIT, objects, job->target.timeout, err) ==
+        session_open(&sender->session, endpoint, SLOT_COUNT, objects, job->target.timeout, err) ==
             0 &&
         client_greet(endpoint, &greeting, deadline, &answer, err) == 0)
         return 0;
@@ -193,7 +210,7 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
  * queue. */
 static unsigned most_works(const struct sender *sender)
 {
-    unsigned messages = session_messages(SLOT_LIMIT, sender->job->many ? WIRE_MAX_OBJECTS : 1);
+    unsigned messages = session_messages(SLOT_COUNT, sender->job->many ? WIRE_MAX_OBJECTS : 1);
     unsigned depth = sender->endpoint.send_depth;
     unsigned room = depth > messages ? depth - messages : 1;
     return room < MOST_WORKS ? room : MOST_WORKS;
@@ -213,18 +230,16 @@ static int start_worker(struct sender *sender, struct error *err)
     return sender->worker ? 0 : -1;
 }
 
-/* Memory to read into, one buffer for each slot that will be used. */
+/* Memory to read into. */
 static int prepare_loads(struct sender *sender, struct error *err)
 {
-    char size[UNITS_TEXT];
-    unsigned count = sender->ready.ready.slot_count;
-    sender->buffer_size = sender->ready.ready.slot_size;
-    if (memory_register_buffers(&sender->memory, sender->endpoint.id, false, &count,
+    sender->buffer_count = SLOT_COUNT;
+    sender->buffer_size = SLOT_SIZE;
+    if (memory_register_buffers(&sender->memory, sender->endpoint.id, false, &sender->buffer_count,
                                 &sender->buffer_size, "reading the segments", err) < 0)
         return -1;
     sender->result->pinned = sender->memory.bytes + sender->session.messages.memory.bytes;
-    window_init(&sender->window, count);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < sender->buffer_count; i++) {
         struct task *task = &sender->tasks[i];
         task->kind = TASK_LOAD;
         task->load = (struct load){.index = i,
@@ -233,9 +248,6 @@ static int prepare_loads(struct sender *sender, struct error *err)
         if (loader_prepare(&sender->loader, &task->load, err) < 0)
             return -1;
     }
-    log_verbose("%s: device %s, slots %u x %s, max_sge %u", sender->endpoint.peer,
-                endpoint_device_name(&sender->endpoint), count,
-                units_format_size(sender->buffer_size, size), sender->endpoint.max_sge);
     return 0;
 }
 
@@ -303,13 +315,25 @@ static void begin_sending(struct sender *sender)
     sender->unread = plan_bytes(plan);
     if (sender->unread != PLAN_UNKNOWN)
         sender->unread -= present(sender)->kept;
-    sender->loaded_all = false;
+    sender->loaded_all = sender->placed_all = false;
+    sender->load_at = 0;
+    sender->loader.limits.fill_slots = sender->placing;
     sender->state = STATE_SENDING;
 }
 
 static struct wire_time time_of(const struct timespec *time)
 {
     return (struct wire_time){.seconds = time->tv_sec, .nanoseconds = (uint32_t)time->tv_nsec};
+}
+
+/* Whether the present object may be written without a copy at the server. */
+static bool may_map(const struct sender *sender)
+{
+    const struct plan *plan = sender->object.plan;
+    uint64_t bytes = plan_bytes(plan);
+    return sender->job->map && !sender->job->resume && bytes != PLAN_UNKNOWN &&
+           bytes == plan_size(plan) && bytes >= MAP_LEAST_BYTES &&
+           plan_count(plan) <= MAP_MOST_PIECES;
 }
 
 /* Whether the server is to make room before data flows: small objects do not wait for that. */
@@ -324,14 +348,15 @@ static int send_open(struct sender *sender, struct error *err)
     const struct sender_object *object = &sender->object;
     struct wire_message open = {.type = WIRE_OPEN};
     uint64_t bytes = plan_bytes(object->plan);
-    bool confirm = is_to_confirm(sender, bytes);
+    bool map = may_map(sender), confirm = map || is_to_confirm(sender, bytes);
     open.open.flags = (sender->job->sync ? WIRE_OPEN_SYNC : 0) |
                       (object->preserve ? WIRE_OPEN_PRESERVE : 0) |
                       (sender->job->resume ? WIRE_OPEN_RESUME : 0) |
-                      (confirm ? WIRE_OPEN_CONFIRM : 0);
+                      (confirm ? WIRE_OPEN_CONFIRM : 0) | (map ? WIRE_OPEN_MAP : 0);
     open.open.size = plan_size(object->plan);
     open.open.bytes = bytes;
-    open.open.slot_limit = SLOT_LIMIT;
+    open.open.slot_limit = (uint16_t)sender->buffer_count;
+    open.open.chunk_limit = (uint32_t)sender->buffer_size;
     open.open.object_limit = (uint16_t)sender->session.objects;
     if (object->preserve) {
         open.open.mode = object->mode;
@@ -346,6 +371,7 @@ static int send_open(struct sender *sender, struct error *err)
     snprintf(pending->name, sizeof pending->name, "%s", object->name);
     error_mask(pending->name);
     sender->kept = sender->recalled = 0;
+    sender->confirmed = !confirm;
     sender->state = STATE_WAITING;
     if (session_send(&sender->session, &open, err) < 0)
         return -1;
@@ -357,8 +383,31 @@ static int send_open(struct sender *sender, struct error *err)
 /* Whether one more load finds something to read, as far as one can tell. */
 static bool is_worth_loading(const struct sender *sender)
 {
+    if (sender->placing)
+        return sender->load_at < plan_size(sender->object.plan);
     return sender->loading == 0 || sender->unread == PLAN_UNKNOWN ||
            sender->unread > sender->loading * sender->tasks[0].load.size;
+}
+
+/* While placing, loads go in order, each into the slot that is its range; and when there are no more
+ * of these, into ordinary ones. */
+static int take_placed_slot(struct sender *sender)
+{
+    for (unsigned i = 0; i < sender->window.count; i++) {
+        const struct place *place = &sender->places[i];
+        bool fits = place->length > 0 ? place->offset == sender->load_at : sender->placed_all;
+        if (fits && window_take_slot(&sender->window, i)) {
+            sender->tasks[i].load.size = place->length > 0 ? place->length : sender->buffer_size;
+            sender->load_at += sender->tasks[i].load.size;
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static int take_slot(struct sender *sender)
+{
+    return sender->placing ? take_placed_slot(sender) : window_take(&sender->window);
 }
 
 /* Has granted slots' buffers filled, while there is something left. */
@@ -366,22 +415,37 @@ static void load_more(struct sender *sender)
 {
     int slot;
     while (!sender->loaded_all && is_worth_loading(sender) &&
-           (slot = window_take(&sender->window)) >= 0) {
+           (slot = take_slot(sender)) >= 0) {
         worker_submit(sender->worker, &sender->tasks[slot]);
         sender->loading++;
     }
+}
+
+/* Where a slot is, and the key for it; once it is filled, it is an ordinary one again. */
+static uint64_t use_slot(struct sender *sender, unsigned slot, uint32_t *rkey)
+{
+    struct place place = sender->places[slot];
+    sender->places[slot] = (struct place){.length = 0};
+    *rkey = place.length > 0 ? place.rkey : sender->ready.ready.rkey;
+    return place.length > 0 ? place.remote_addr
+                            : sender->ready.ready.remote_addr +
+                                  (uint64_t)slot * sender->ready.ready.slot_size;
 }
 
 /* Writes a filled buffer into its slot and announces it. */
 static int send_load(struct sender *sender, struct load *load, struct error *err)
 {
     struct wire_message chunk = {.type = WIRE_CHUNK};
-    uint64_t slot_addr = sender->ready.ready.remote_addr +
-                         (uint64_t)load->index * sender->ready.ready.slot_size;
+    uint64_t place_length = sender->places[load->index].length;
+    uint32_t rkey;
+    uint64_t slot_addr = use_slot(sender, load->index, &rkey);
+    if (place_length > 0 && load->bytes != place_length)
+        return error_set(err, ERROR_BUG, STAGE_TRANSFER, sender->endpoint.peer,
+                         "a placed slot was not filled");
     for (unsigned i = 0; i < load->work_count; i++) {
         struct loader_work *work = &load->works[i];
-        if (session_write(&sender->session, work->entries, work->count, slot_addr + work->at,
-                          sender->ready.ready.rkey, err) < 0)
+        if (session_write(&sender->session, work->entries, work->count, slot_addr + work->at, rkey,
+                          err) < 0)
             return -1;
     }
     chunk.chunk.slot = (uint16_t)load->index;
@@ -401,6 +465,8 @@ static int send_end(struct sender *sender, struct error *err)
     else
         end.end.digest = present(sender)->digest = sender->digest;
     sender->state = STATE_NONE;
+    sender->placing = false;
+    memset(sender->places, 0, sizeof sender->places);
     return session_send(&sender->session, &end, err);
 }
 
@@ -458,13 +524,18 @@ static int take_tasks(struct sender *sender, struct error *err)
 
 static int take_ready(struct sender *sender, const struct wire_message *message, struct error *err)
 {
+    char size[UNITS_TEXT];
     if (sender->ready.type == WIRE_READY || sender->opened == 0 ||
-        message->ready.slot_count > SLOT_LIMIT)
+        message->ready.slot_count > sender->buffer_count ||
+        message->ready.slot_size > sender->buffer_size)
         return session_unexpected(&sender->session, message, err);
     sender->ready = *message;
-    if (prepare_loads(sender, err) < 0)
-        return -1;
-    if (sender->state == STATE_WAITING && !sender->job->resume)
+    sender->buffer_size = message->ready.slot_size;
+    window_init(&sender->window, message->ready.slot_count);
+    log_verbose("%s: device %s, slots %u x %s, max_sge %u", sender->endpoint.peer,
+                endpoint_device_name(&sender->endpoint), message->ready.slot_count,
+                units_format_size(sender->buffer_size, size), sender->endpoint.max_sge);
+    if (sender->state == STATE_WAITING && sender->confirmed)
         begin_sending(sender);
     return 0;
 }
@@ -478,11 +549,14 @@ static void start_recall(struct sender *sender)
 
 static int take_opened(struct sender *sender, const struct wire_message *message, struct error *err)
 {
-    if (sender->state != STATE_WAITING || sender->ready.type != WIRE_READY ||
+    bool placed = (message->opened.flags & WIRE_OPENED_PLACED) != 0;
+    if (sender->state != STATE_WAITING || sender->ready.type != WIRE_READY || sender->confirmed ||
+        (placed && !may_map(sender)) ||
         message->opened.object != sender->opened - 1 ||
         (message->opened.kept > 0 && !sender->job->resume))
         return session_unexpected(&sender->session, message, err);
     sender->kept = message->opened.kept;
+    sender->placing = placed;
     if (sender->kept > 0)
         start_recall(sender);
     else
@@ -512,7 +586,38 @@ static int take_grant(struct sender *sender, const struct wire_message *message,
     if (sender->ready.type != WIRE_READY ||
         !window_granted(&sender->window, message->grant.slot))
         return session_unexpected(&sender->session, message, err);
+    sender->placed_all = true;
     sender->result->acknowledged = message->grant.acknowledged;
+    return 0;
+}
+
+/* Whether the present object has such a range to be written. */
+static bool is_range(const struct sender *sender, const struct wire_message *message)
+{
+    return message->place.length <= sender->buffer_size &&
+           message->place.offset + message->place.length <= plan_size(sender->object.plan);
+}
+
+/* A slot is granted, or the first time changed, to be a range of the object. One that comes after
+ * the object's end is an ordinary one. */
+static int take_place(struct sender *sender, const struct wire_message *message, struct error *err)
+{
+    unsigned slot = message->place.slot;
+    bool sending = sender->placing && sender->state == STATE_SENDING;
+    if (sender->ready.type != WIRE_READY || slot >= sender->window.count ||
+        (sending && !is_range(sender, message)))
+        return session_unexpected(&sender->session, message, err);
+    bool granted = window_granted(&sender->window, slot) ||
+                   (window_take_slot(&sender->window, slot) &&
+                    window_put_back(&sender->window, slot) && sender->places[slot].length == 0);
+    if (sending && !granted)
+        return session_unexpected(&sender->session, message, err);
+    sender->result->acknowledged = message->place.acknowledged;
+    if (sending)
+        sender->places[slot] = (struct place){.offset = message->place.offset,
+                                              .length = message->place.length,
+                                              .remote_addr = message->place.remote_addr,
+                                              .rkey = message->place.rkey};
     return 0;
 }
 
@@ -571,6 +676,8 @@ static int take_message(struct sender *sender, const struct wire_message *messag
         return take_recalled(sender, message, err);
     case WIRE_GRANT:
         return take_grant(sender, message, err);
+    case WIRE_PLACE:
+        return take_place(sender, message, err);
     case WIRE_FAILED:
         return take_failed(sender, message, err);
     case WIRE_DONE:
@@ -656,7 +763,8 @@ static int run(struct sender *sender, struct error *err)
 {
     int64_t start = clock_now();
     session_begin(&sender->session);
-    int rc = start_worker(sender, err) == 0 && transfer(sender, err) == 0 &&
+    int rc = start_worker(sender, err) == 0 && prepare_loads(sender, err) == 0 &&
+                     transfer(sender, err) == 0 &&
                      close_session(sender, err) == 0
                  ? 0
                  : -1;

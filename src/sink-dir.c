@@ -78,6 +78,7 @@ static const struct sink_ops dir_ops = {
     .kept = replacement_kept,
     .recall = replacement_recall,
     .resume_at = replacement_resume_at,
+    .map = replacement_map,
     .store = replacement_store,
     .commit = replacement_commit,
     .abandon = replacement_abandon,

@@ -57,6 +57,13 @@ struct sink_ops {
     /* Goes on behind the first bytes of what was kept: the rest of it goes. -1 with *err. */
     int (*resume_at)(struct sink_object *object, uint64_t bytes, struct error *err);
 
+    /*
+     * The descriptor of a file of at least size bytes, open for reading and writing, whose pages a
+     * device may write to in place of store; or -1, and *why says why not (static). NULL: this kind
+     * has none. To be called before the first store.
+     */
+    int (*map)(struct sink_object *object, uint64_t size, const char **why);
+
     /* Stores len bytes at an offset; offsets never go back. -1 with *err. */
     int (*store)(struct sink_object *object, uint64_t offset, const void *data, size_t len,
                  int stop_fd, struct error *err);
@@ -76,6 +83,7 @@ struct sink_ops {
 struct sink {
     const struct sink_ops *ops;
     char description[512]; /* "file '/srv/x'", for the line at the start */
+    bool never_map;        /* map is not to be used */
 };
 
 /* How files are to be made: the server's own options. */

@@ -20,6 +20,14 @@ bool window_init(struct window *window, unsigned count)
     return true;
 }
 
+bool window_take_slot(struct window *window, unsigned slot)
+{
+    if (slot >= window->count || window->state[slot] != WINDOW_GRANTED)
+        return false;
+    window->state[slot] = WINDOW_FILLING;
+    return true;
+}
+
 int window_take(struct window *window)
 {
     for (unsigned slot = 0; slot < window->count; slot++) {

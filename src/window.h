@@ -33,6 +33,9 @@ bool window_init(struct window *window, unsigned count);
 /* The lowest granted slot, which becomes FILLING, or -1 when none is. */
 int window_take(struct window *window);
 
+/* As window_take, for this slot. false when it is not granted, or there is none. */
+bool window_take_slot(struct window *window, unsigned slot);
+
 /* A slot that was FILLING (the client) or GRANTED (the server, on hearing of it) is SENT with that
  * many bytes. false if it was neither, or there is no such slot. */
 bool window_sent(struct window *window, unsigned slot, uint64_t bytes);

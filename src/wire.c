@@ -25,7 +25,7 @@ struct message_kind {
 };
 
 static const struct message_kind kinds[] = {
-    [WIRE_OPEN] = {"OPEN", 76, true},
+    [WIRE_OPEN] = {"OPEN", 80, true},
     [WIRE_READY] = {"READY", 28, false},
     [WIRE_CHUNK] = {"CHUNK", 8, true},
     [WIRE_GRANT] = {"GRANT", 20, false},
@@ -39,6 +39,7 @@ static const struct message_kind kinds[] = {
     [WIRE_RECALLED] = {"RECALLED", 56, false},
     [WIRE_FAILED] = {"FAILED", 16, true},
     [WIRE_CLOSE] = {"CLOSE", 4, false},
+    [WIRE_PLACE] = {"PLACE", 44, false},
 };
 
 struct writer {
@@ -297,6 +298,7 @@ static void encode_open(struct writer *writer, const struct wire_message *messag
     put_bytes(writer, message->open.identity, WIRE_IDENTITY_BYTES);
     put(writer, 2, message->open.slot_limit);
     put(writer, 2, message->open.object_limit);
+    put(writer, 4, message->open.chunk_limit);
     put(writer, 2, len);
     put(writer, 2, 0);
     put_bytes(writer, message->open.name, len);
@@ -360,8 +362,19 @@ static void encode_done(struct writer *writer, const struct wire_message *messag
 static void encode_opened(struct writer *writer, const struct wire_message *message)
 {
     put(writer, 4, message->opened.object);
-    put(writer, 4, 0);
+    put(writer, 4, message->opened.flags);
     put(writer, 8, message->opened.kept);
+}
+
+static void encode_place(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 2, message->place.slot);
+    put(writer, 2, 0);
+    put(writer, 4, message->place.rkey);
+    put(writer, 8, message->place.remote_addr);
+    put(writer, 8, message->place.offset);
+    put(writer, 8, message->place.length);
+    put(writer, 8, message->place.acknowledged);
 }
 
 static void encode_recall(struct writer *writer, const struct wire_message *message)
@@ -422,6 +435,9 @@ static void encode_fields(struct writer *writer, const struct wire_message *mess
         break;
     case WIRE_OPENED:
         encode_opened(writer, message);
+        break;
+    case WIRE_PLACE:
+        encode_place(writer, message);
         break;
     case WIRE_RECALL:
         encode_recall(writer, message);
@@ -506,6 +522,13 @@ static const char *check_open(const struct wire_message *message)
         return "OPEN's slot limit is out of range";
     if (message->open.object_limit < 1 || message->open.object_limit > WIRE_MAX_OBJECTS)
         return "OPEN's object limit is out of range";
+    if (message->open.chunk_limit < WIRE_MIN_SLOT_SIZE ||
+        message->open.chunk_limit > WIRE_MAX_SLOT_SIZE)
+        return "OPEN's chunk limit is out of range";
+    if ((message->open.flags & WIRE_OPEN_MAP) &&
+        ((message->open.flags & WIRE_OPEN_RESUME) || !(message->open.flags & WIRE_OPEN_CONFIRM) ||
+         message->open.size == WIRE_UNKNOWN || message->open.bytes != message->open.size))
+        return "OPEN would map what cannot be";
     if (!(message->open.flags & WIRE_OPEN_RESUME))
         return is_zero(message->open.identity, WIRE_IDENTITY_BYTES)
                    ? NULL
@@ -530,6 +553,7 @@ static const char *decode_open(struct reader *reader, struct wire_message *messa
     get_bytes(reader, message->open.identity, WIRE_IDENTITY_BYTES);
     message->open.slot_limit = (uint16_t)get(reader, 2);
     message->open.object_limit = (uint16_t)get(reader, 2);
+    message->open.chunk_limit = (uint32_t)get(reader, 4);
     name_bytes = get(reader, 2);
     reserved = get(reader, 2);
     problem = check_open(message);
@@ -665,10 +689,35 @@ static const char *decode_done(struct reader *reader, struct wire_message *messa
 static const char *decode_opened(struct reader *reader, struct wire_message *message)
 {
     message->opened.object = (uint32_t)get(reader, 4);
-    if (get(reader, 4) != 0)
-        return "OPENED's reserved field is not zero";
+    message->opened.flags = (uint32_t)get(reader, 4);
     message->opened.kept = get(reader, 8);
+    if (message->opened.flags & ~WIRE_OPENED_PLACED)
+        return "OPENED has unknown flags";
     return message->opened.kept > WIRE_MAX_SIZE ? "OPENED keeps too much" : NULL;
+}
+
+static const char *decode_place(struct reader *reader, struct wire_message *message)
+{
+    uint64_t end, reserved;
+
+    message->place.slot = (uint16_t)get(reader, 2);
+    reserved = get(reader, 2);
+    message->place.rkey = (uint32_t)get(reader, 4);
+    message->place.remote_addr = get(reader, 8);
+    message->place.offset = get(reader, 8);
+    message->place.length = get(reader, 8);
+    message->place.acknowledged = get(reader, 8);
+    if (reserved != 0)
+        return "PLACE's reserved field is not zero";
+    if (message->place.slot >= WIRE_MAX_SLOTS)
+        return "PLACE's slot is out of range";
+    if (message->place.length < 1 || message->place.length > WIRE_MAX_SLOT_SIZE)
+        return "PLACE's length is out of range";
+    if (message->place.offset > WIRE_MAX_SIZE - message->place.length)
+        return "PLACE ends too far out";
+    if (__builtin_add_overflow(message->place.remote_addr, message->place.length, &end))
+        return "PLACE goes past the end of memory";
+    return message->place.acknowledged > WIRE_MAX_SIZE ? "PLACE acknowledges too much" : NULL;
 }
 
 static const char *decode_recall(struct reader *reader, struct wire_message *message)
@@ -739,6 +788,8 @@ static const char *decode_fields(struct reader *reader, struct wire_message *mes
         return decode_error(reader, message);
     case WIRE_OPENED:
         return decode_opened(reader, message);
+    case WIRE_PLACE:
+        return decode_place(reader, message);
     case WIRE_RECALL:
         return decode_recall(reader, message);
     case WIRE_RECALLED:

@@ -59,6 +59,13 @@
  * far. Where the digests differ, both forget what they have hashed, and the object starts anew. The
  * chunks that follow go on behind the last recalled extent, and what was kept behind it is gone.
  *
+ * Placed slots. With WIRE_OPEN_MAP the client says that it can write straight into the object: all of
+ * it is data, and it sends it in order, from the start, in chunks that fill their slots. Where the
+ * destination can be registered, OPENED has WIRE_OPENED_PLACED, and the server grants slots by PLACE
+ * in place of GRANT: each is then a range of the object itself, and the next chunk in that slot is
+ * that range. A slot that comes back by GRANT is an ordinary one again: the server places no more of
+ * this object, and what is left of it goes by ordinary slots.
+ *
  * Flow control of messages. With as many objects without a DONE as READY allows, a client has at
  * most OPEN and END for each, one CHUNK per slot, a RECALL in place of an END, ERROR, PING and PONG
  * under way, the server READY, OPENED or RECALLED, FAILED and DONE for each, one GRANT per slot,
@@ -76,10 +83,13 @@
  *              WIRE_OPEN_PRESERVE, as the times), accessed and modified: seconds i64, nanoseconds
  *              u32 each, identity[16] (of the source; zeros without WIRE_OPEN_RESUME),
  *              slot_limit u16 (the most slots the client can keep track of; the same in every OPEN
- *              of a session), object_limit u16 (likewise), name_length u16, zero u16, name[]
+ *              of a session), object_limit u16 (likewise), chunk_limit u32 (likewise: the most
+ *              bytes in one chunk), name_length u16, zero u16, name[]
  *     READY    slot_count u16, object_limit u16, slot_size u32, remote_addr u64, rkey u32,
  *              flags u32 (WIRE_READY_DENSE: holes of a source are to be sent as zeros)
- *     OPENED   object u32, zero u32, kept u64
+ *     OPENED   object u32, flags u32 (WIRE_OPENED_PLACED), kept u64
+ *     PLACE    slot u16, zero u16, rkey u32, remote_addr u64, offset u64 and length u64 (in the
+ *              object), acknowledged u64 as in GRANT
  *     RECALL   zero u16, extent_count u16, digest as in END, extents[] as in CHUNK
  *     RECALLED object u32, digest as in END
  *     CHUNK    slot u16, extent_count u16, extents[]: offset u64, length u64
@@ -126,9 +136,12 @@
 #define WIRE_OPEN_PRESERVE 2u /* the object gets mode and times */
 #define WIRE_OPEN_RESUME 4u   /* go on from what was kept; keep what there is when it breaks */
 #define WIRE_OPEN_CONFIRM 8u  /* OPENED is wanted, and awaited before anything else is sent */
-#define WIRE_OPEN_FLAGS (WIRE_OPEN_SYNC | WIRE_OPEN_PRESERVE | WIRE_OPEN_RESUME | WIRE_OPEN_CONFIRM)
+#define WIRE_OPEN_MAP 16u     /* slots may be placed; with CONFIRM, without RESUME, gaps or holes */
+#define WIRE_OPEN_FLAGS                                                                     \
+    (WIRE_OPEN_SYNC | WIRE_OPEN_PRESERVE | WIRE_OPEN_RESUME | WIRE_OPEN_CONFIRM | WIRE_OPEN_MAP)
 
 #define WIRE_READY_DENSE 1u
+#define WIRE_OPENED_PLACED 1u
 #define WIRE_END_ABANDONED 1u
 
 /* Private data: the most that fits everywhere (RoCE: 56, 196 and 148 bytes). */
@@ -180,6 +193,7 @@ enum wire_type {
     WIRE_RECALLED,
     WIRE_FAILED,
     WIRE_CLOSE,
+    WIRE_PLACE,
 };
 
 struct wire_extent {
@@ -204,6 +218,7 @@ struct wire_message {
             uint8_t identity[WIRE_IDENTITY_BYTES];
             uint16_t slot_limit;   /* 1 to WIRE_MAX_SLOTS; READY grants no more */
             uint16_t object_limit; /* 1 to WIRE_MAX_OBJECTS; READY allows no more */
+            uint32_t chunk_limit;  /* as a slot's size; READY grants no larger ones */
             char name[WIRE_MAX_NAME + 1]; /* empty: none */
         } open;
         struct {
@@ -216,8 +231,17 @@ struct wire_message {
         } ready;
         struct {
             uint32_t object;
+            uint32_t flags;
             uint64_t kept;
         } opened;
+        struct {
+            uint16_t slot;
+            uint32_t rkey;
+            uint64_t remote_addr;
+            uint64_t offset;
+            uint64_t length; /* 1 to WIRE_MAX_SLOT_SIZE */
+            uint64_t acknowledged;
+        } place;
         struct {
             uint16_t extent_count; /* 1 to WIRE_MAX_RECALLED */
             struct digest_value digest;
