@@ -93,18 +93,31 @@ static int look(const char *path, bool *is_device, struct error *err)
     return check_kind(path, st.st_mode, err);
 }
 
+/* The kernel opens a read-only device for writing all the same, and fails the writes. */
+static bool is_read_only(int fd)
+{
+    int read_only = 0;
+    return ioctl(fd, BLKROGET, &read_only) == 0 && read_only;
+}
+
 static int open_path(const char *path, bool is_device, struct error *err)
 {
     /* With a block device, O_EXCL asks for one that nobody else uses. */
     int fd = open(path, O_WRONLY | O_CLOEXEC | (is_device ? O_EXCL : 0));
     if (fd < 0)
         return cannot_open(path, errno, err);
+    if (is_device && is_read_only(fd)) {
+        fdio_close(&fd);
+        return cannot_open(path, EROFS, err);
+    }
     return fd;
 }
 
 static int measure_device(struct sink_object *object, struct error *err)
 {
-    if (object->is_device && ioctl(object->fd, BLKGETSIZE64, &object->device_bytes) < 0)
+    if (!object->is_device)
+        return 0;
+    if (ioctl(object->fd, BLKGETSIZE64, &object->device_bytes) < 0)
         return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, object->path, errno,
                                "cannot find out its size");
     return 0;

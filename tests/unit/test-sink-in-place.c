@@ -43,7 +43,7 @@ struct bench {
  * What the system is made to say
  */
 
-static bool files_are_devices;
+static bool files_are_devices, device_is_read_only;
 static int open_errno, ioctl_errno, fsync_errno, close_errno;
 static unsigned fsyncs;
 static int last_flags; /* of open */
@@ -118,12 +118,17 @@ int ioctl(int fd, int request, ...)
     va_list args;
     (void)fd;
     va_start(args, request);
-    uint64_t *bytes = va_arg(args, uint64_t *);
+    void *answer = va_arg(args, void *);
     va_end(args);
-    errno = (unsigned)request == (unsigned)BLKGETSIZE64 ? ioctl_errno : ENOTTY;
+    errno = ioctl_errno;
     if (errno)
         return -1;
-    *bytes = DEVICE_BYTES;
+    if ((unsigned)request == (unsigned)BLKGETSIZE64)
+        memcpy(answer, &(uint64_t){DEVICE_BYTES}, sizeof(uint64_t));
+    else if ((unsigned)request == (unsigned)BLKROGET)
+        memcpy(answer, &(int){device_is_read_only}, sizeof(int));
+    else
+        abort();
     return 0;
 }
 
@@ -164,7 +169,7 @@ static int leave_directory(void **state)
 
 static int setup(void **state)
 {
-    files_are_devices = false;
+    files_are_devices = device_is_read_only = false;
     open_errno = ioctl_errno = fsync_errno = close_errno = 0;
     fsyncs = 0;
     *state = calloc(1, sizeof(struct bench));
@@ -541,6 +546,16 @@ static void test_a_device_in_use_is_refused(void **state)
     assert_error(bench, ERROR_CANNOT_CREATE, STAGE_OPEN, strerror(EBUSY));
 }
 
+static void test_a_read_only_device_is_refused(void **state)
+{
+    struct bench *bench = *state;
+    serve_device(bench);
+    device_is_read_only = true;
+    assert_refused("file", ERROR_CANNOT_CREATE, strerror(EROFS), "");
+    assert_null(try_begin(bench, 1, false));
+    assert_error(bench, ERROR_CANNOT_CREATE, STAGE_OPEN, strerror(EROFS));
+}
+
 static void test_a_device_that_does_not_tell_its_size_is_refused(void **state)
 {
     struct bench *bench = *state;
@@ -650,6 +665,7 @@ int main(void)
         TEST(test_an_object_of_unknown_size_fails_where_the_device_ends),
         TEST(test_a_device_is_opened_for_nobody_else),
         TEST(test_a_device_in_use_is_refused),
+        TEST(test_a_read_only_device_is_refused),
         TEST(test_a_device_that_does_not_tell_its_size_is_refused),
         TEST(test_what_does_not_exist_is_refused_and_not_made),
         TEST(test_what_has_no_offsets_is_refused),
