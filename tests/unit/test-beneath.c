@@ -5,7 +5,6 @@
 
 #include "beneath.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -26,9 +25,12 @@ static int root = -1;
 static int without_openat2; /* the errno of a kernel or sandbox that lacks it */
 static unsigned refused;
 
-long syscall(long number, ...)
+/* The linker puts the one in the place of the other (--wrap). */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
 {
-    static long (*real)(long, ...);
     long args[6];
     va_list list;
 
@@ -39,13 +41,11 @@ long syscall(long number, ...)
         return -1;
     }
 #endif
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "syscall");
     va_start(list, number);
     for (size_t i = 0; i < 6; i++)
         args[i] = va_arg(list, long);
     va_end(list);
-    return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+    return __real_syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
 /*

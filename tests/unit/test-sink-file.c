@@ -563,6 +563,62 @@ static void test_a_hidden_file_that_cannot_replace_goes(void **state)
 }
 
 /*
+ * Options, and what is left
+ */
+
+static void test_a_file_that_exists_is_refused_without_clobbering(void **state)
+{
+    struct bench *bench = *state;
+    struct sink_object *object;
+
+    make_file("old", "old", 0600);
+    options.no_clobber = true;
+    assert_refused("old", ERROR_CANNOT_CREATE, "exists already");
+    open_sink(bench, "new");
+    object = begin(bench);
+    store(bench, object, 0, "first");
+    deliver(bench, "second");
+    assert_int_equal(bench->sink->ops->commit(object, 5, -1, &bench->err), -1);
+    assert_int_equal(bench->err.class, ERROR_CANNOT_CREATE);
+    assert_content("new", "second", 6);
+    assert_content("old", "old", 3);
+    assert_int_equal(entries_of("."), 2);
+}
+
+static void test_an_object_is_resumed(void **state)
+{
+    struct sink_request request = {.name = "", .size = 5, .bytes = 5, .resume = true};
+    struct bench *bench = *state;
+    struct sink_object *object;
+
+    open_sink(bench, "new");
+    object = begin_request(bench, &request);
+    store(bench, object, 0, "hel");
+    bench->sink->ops->abandon(object, true);
+    assert_int_equal(entries_of("."), 1);
+    bench->sink->ops->free(bench->sink);
+    open_sink(bench, "new"); /* which sweeps, and leaves it */
+    object = begin_request(bench, &request);
+    assert_int_equal(bench->sink->ops->kept(object), 3);
+    assert_int_equal(bench->sink->ops->resume_at(object, 3, &bench->err), 0);
+    store(bench, object, 3, "lo");
+    commit(bench, object, 5);
+    assert_content("new", "hello", 5);
+    assert_int_equal(entries_of("."), 1);
+}
+
+static void test_what_a_killed_server_left_of_it_goes(void **state)
+{
+    struct bench *bench = *state;
+
+    make_file(".new.rdmaput-0123456789abcdef", "left", 0600);
+    make_file(".other.rdmaput-0123456789abcdef", "left", 0600);
+    open_sink(bench, "new");
+    assert_int_equal(entries_of("."), 1);
+    assert_int_equal(access(".other.rdmaput-0123456789abcdef", F_OK), 0);
+}
+
+/*
  * Places that cannot be one
  */
 
@@ -671,6 +727,9 @@ int main(void)
         TEST(test_a_new_hidden_file_has_what_the_umask_left),
         TEST(test_an_abandoned_hidden_file_goes),
         TEST(test_a_hidden_file_that_cannot_replace_goes),
+        TEST(test_a_file_that_exists_is_refused_without_clobbering),
+        TEST(test_an_object_is_resumed),
+        TEST(test_what_a_killed_server_left_of_it_goes),
         TEST(test_an_empty_path_is_refused),
         TEST(test_a_directory_is_refused),
         TEST(test_a_fifo_a_device_and_a_socket_are_refused),
