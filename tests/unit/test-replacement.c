@@ -448,6 +448,7 @@ static void test_no_clobbering_works_by_links_too(void **state)
 
 static void test_space_is_reserved_for_a_dense_object(void **state)
 {
+    struct sink_object *object;
     struct stat st;
 
     (void)state;
@@ -456,7 +457,9 @@ static void test_space_is_reserved_for_a_dense_object(void **state)
     replacement_abandon(begin_with("x", "abc"), true);
     assert_int_equal(allocated, 1 << 20);
     allocated = 0;
-    replacement_abandon(begin("x"), false); /* also for one that goes on */
+    object = begin("x");
+    assert_int_equal(replacement_kept(object), 3); /* what is reserved does not count */
+    replacement_abandon(object, false);
     assert_int_equal(allocated, 1 << 20);
     request.resume = false;
     assert_int_equal(replacement_commit(begin_with("x", "abc"), 3, -1, &err), 0);
