@@ -105,8 +105,8 @@ static int open_named(struct hidden *hidden, const char *leaf)
     for (unsigned i = 0; i < ATTEMPTS; i++) {
         if (random_name(hidden, leaf) < 0)
             return -1;
-        hidden->fd = openat(hidden->directory, hidden->name,
-                            O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, OWNER_ONLY);
+        hidden->fd = openat(hidden->directory, hidden->name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC,
+                            OWNER_ONLY);
         if (hidden->fd < 0 && errno != EEXIST)
             return -1;
         hidden->named = hidden->fd >= 0;
@@ -253,9 +253,8 @@ bool hidden_sweep(int directory, const char *entry, uint64_t keep_ns)
         !is_left(kind, &st, keep_ns))
         return false;
     int fd = open_to_lock(directory, entry);
-    bool gone = fd >= 0 && lock(fd) == 0 && is_named(fd, directory, entry) &&
-                fstat(fd, &st) == 0 && is_left(kind, &st, keep_ns) &&
-                unlinkat(directory, entry, 0) == 0;
+    bool gone = fd >= 0 && lock(fd) == 0 && is_named(fd, directory, entry) && fstat(fd, &st) == 0 &&
+                is_left(kind, &st, keep_ns) && unlinkat(directory, entry, 0) == 0;
     fdio_close(&fd);
     return gone;
 }

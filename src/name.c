@@ -128,8 +128,8 @@ void name_make_temporary(char hidden[NAME_MOST + 1], const char *leaf, uint64_t 
 void name_make_partial(char hidden[NAME_MOST + 1], const char *leaf,
                        const uint8_t digest[NAME_DIGEST_BYTES])
 {
-    int used = snprintf(hidden, NAME_MOST + 1, ".%.*s" PARTIAL_MARK,
-                        (int)cut(leaf, NAME_PARTIAL), leaf);
+    int used = snprintf(hidden, NAME_MOST + 1, ".%.*s" PARTIAL_MARK, (int)cut(leaf, NAME_PARTIAL),
+                        leaf);
     for (size_t i = 0; i < NAME_DIGEST_BYTES; i++)
         snprintf(hidden + used + 2 * i, 3, "%02x", digest[i]);
 }

@@ -197,8 +197,8 @@ static int open_partial(struct sink_object *object, int stop_fd, struct error *e
     struct stat st;
     if (partial_digest(object, digest) < 0)
         return cannot_create(object, err);
-    if (hidden_open_partial(&object->file, object->directory, object->leaf, digest,
-                            PARTIAL_WAIT_NS, stop_fd) < 0)
+    if (hidden_open_partial(&object->file, object->directory, object->leaf, digest, PARTIAL_WAIT_NS,
+                            stop_fd) < 0)
         return partial_error(object, err);
     if (fstat(object->file.fd, &st) < 0)
         return cannot_create(object, err);
@@ -235,9 +235,8 @@ static int check_room(int fd, uint64_t bytes)
 static int check_size(uint64_t size)
 {
     struct rlimit limit;
-    if (size <= INT64_MAX &&
-        (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
-         size <= limit.rlim_cur))
+    if (size <= INT64_MAX && (getrlimit(RLIMIT_FSIZE, &limit) < 0 ||
+                              limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur))
         return 0;
     errno = EFBIG;
     return -1;
@@ -271,8 +270,8 @@ static int reserve(const struct sink_object *object)
 static void end(struct sink_object *object, bool keep)
 {
     struct stat st;
-    if (keep && object->request.resume && object->file.named &&
-        fstat(object->file.fd, &st) == 0 && st.st_size > 0)
+    if (keep && object->request.resume && object->file.named && fstat(object->file.fd, &st) == 0 &&
+        st.st_size > 0)
         hidden_keep(&object->file);
     object_free(object);
 }
@@ -456,9 +455,8 @@ static int rename_new(int from, const char *name, int to, const char *leaf)
 static int appear(struct sink_object *object, int parent, struct error *err)
 {
     struct hidden *file = &object->file;
-    int rc = object->no_clobber
-                 ? rename_new(file->directory, file->name, parent, object->leaf)
-                 : renameat(file->directory, file->name, parent, object->leaf);
+    int rc = object->no_clobber ? rename_new(file->directory, file->name, parent, object->leaf)
+                                : renameat(file->directory, file->name, parent, object->leaf);
     if (rc < 0 && errno == EEXIST && object->no_clobber)
         return replacement_exists(object->shown, STAGE_COMMIT, err);
     if (rc < 0)

@@ -77,8 +77,7 @@ static bool is_directory(int directory, const struct dirent *entry)
         return false;
     if (entry->d_type != DT_UNKNOWN)
         return entry->d_type == DT_DIR;
-    return fstatat(directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           S_ISDIR(st.st_mode);
+    return fstatat(directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
 static void sweep_entry(const struct sweeper *sweeper, int directory, const char *name)
@@ -93,7 +92,8 @@ static DIR *read_directory(const struct sweeper *sweeper, const char *path)
     int at = beneath_open(sweeper->directory, path, strlen(path));
     int fd = at >= 0 ? openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     fdio_close(&at);
-    DIR *dir = fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == sweeper->device ? fdopendir(fd) : NULL;
+    DIR *dir = fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == sweeper->device ? fdopendir(fd)
+                                                                              : NULL;
     if (!dir)
         fdio_close(&fd);
     return dir;
@@ -170,8 +170,7 @@ static struct sweeper *allocate(int directory, const char *leaf, uint64_t keep_n
     return NULL;
 }
 
-struct sweeper *sweeper_start(int directory, const char *leaf, uint64_t keep_ns,
-                              struct error *err)
+struct sweeper *sweeper_start(int directory, const char *leaf, uint64_t keep_ns, struct error *err)
 {
     struct sweeper *sweeper = allocate(directory, leaf, keep_ns);
     if (!sweeper) {

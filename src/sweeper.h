@@ -16,8 +16,7 @@ struct sweeper; /* opaque */
  * first time before this returns; with NULL, the whole tree below it, through no symbolic link and
  * on the same file system. Partials go that were not written for keep_ns. NULL with *err.
  */
-struct sweeper *sweeper_start(int directory, const char *leaf, uint64_t keep_ns,
-                              struct error *err);
+struct sweeper *sweeper_start(int directory, const char *leaf, uint64_t keep_ns, struct error *err);
 
 /* Ends it at once, also amid a sweep. NULL is fine. */
 void sweeper_stop(struct sweeper *sweeper);

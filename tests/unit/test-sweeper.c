@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -208,6 +210,29 @@ static void test_links_are_not_followed_and_files_in_use_stay(void **state)
     assert_int_equal(unlink("tree/link"), 0);
 }
 
+static void test_other_file_systems_are_left_alone(void **state)
+{
+    struct sweeper *sweeper;
+
+    (void)state;
+    assert_int_equal(mkdir("tree/mount", 0755), 0);
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", "tree/mount", "tmpfs", 0, "size=64k") < 0) {
+        rmdir("tree/mount");
+        skip(); /* mounting takes privileges */
+    }
+    leave_file("tree/mount/" TEMPORARY);
+    leave_file("tree/" OTHERS);
+    sweeper = start(NULL, 0);
+    assert_goes("tree/" OTHERS);
+    leave_file("tree/" OTHERS);
+    assert_goes("tree/" OTHERS);
+    sweeper_stop(sweeper);
+    assert_true(exists("tree/mount/" TEMPORARY));
+    assert_int_equal(umount("tree/mount"), 0);
+    assert_int_equal(rmdir("tree/mount"), 0);
+}
+
 static void test_what_expires_later_goes_later(void **state)
 {
     struct sweeper *sweeper;
@@ -240,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_the_whole_tree_is_swept),
         cmocka_unit_test(test_a_tree_may_be_deep_and_wide),
         cmocka_unit_test(test_links_are_not_followed_and_files_in_use_stay),
+        cmocka_unit_test(test_other_file_systems_are_left_alone),
         cmocka_unit_test(test_what_expires_later_goes_later),
         cmocka_unit_test(test_it_ends_at_once),
     };
