@@ -217,10 +217,13 @@ static void test_other_file_systems_are_left_alone(void **state)
     (void)state;
     assert_int_equal(mkdir("tree/mount", 0755), 0);
     if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("none", "tree/mount", "tmpfs", 0, "size=64k") < 0) {
+        chdir(top) < 0 || mount("none", "tree/mount", "tmpfs", 0, "size=64k") < 0) {
         rmdir("tree/mount");
         skip(); /* mounting takes privileges */
     }
+    close(here);
+    here = open("tree", O_PATH | O_DIRECTORY); /* where the mount is seen */
+    assert_true(here >= 0);
     leave_file("tree/mount/" TEMPORARY);
     leave_file("tree/" OTHERS);
     sweeper = start(NULL, 0);
