@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define HEADER_BYTES 4
 #define EXTENT_BYTES 16
 #define DIGEST_FIELD_BYTES 48
 #define PERMISSIONS 0777
@@ -40,6 +39,7 @@ static const struct message_kind kinds[] = {
     [WIRE_FAILED] = {"FAILED", 16, true},
     [WIRE_CLOSE] = {"CLOSE", 4, false},
     [WIRE_PLACE] = {"PLACE", 44, false},
+    [WIRE_MEET] = {"MEET", 24, true},
 };
 
 struct writer {
@@ -233,8 +233,9 @@ enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hel
         return WIRE_BROKEN;
     if (hello->flags & ~(hello->role == WIRE_ROLE_WRITE ? WIRE_HELLO_MANY : 0))
         return WIRE_BROKEN;
-    if (hello->role != WIRE_ROLE_POST &&
-        (!is_zero(hello->token, WIRE_TOKEN_BYTES) || hello->probe_addr || hello->probe_rkey))
+    if (hello->role != WIRE_ROLE_POST && (hello->probe_addr || hello->probe_rkey))
+        return WIRE_BROKEN;
+    if (hello->role == WIRE_ROLE_CHECK && !is_zero(hello->token, WIRE_TOKEN_BYTES))
         return WIRE_BROKEN;
     return WIRE_OK;
 }
@@ -405,9 +406,22 @@ static void encode_error(struct writer *writer, const struct wire_message *messa
     put_bytes(writer, message->error.hint, hint_bytes);
 }
 
+static void encode_meet(struct writer *writer, const struct wire_message *message)
+{
+    size_t text_bytes = strnlen(message->meet.text, WIRE_MAX_MEET);
+
+    put_bytes(writer, message->meet.token, WIRE_TOKEN_BYTES);
+    put(writer, 2, text_bytes);
+    put(writer, 2, 0);
+    put_bytes(writer, message->meet.text, text_bytes);
+}
+
 static void encode_fields(struct writer *writer, const struct wire_message *message)
 {
     switch (message->type) {
+    case WIRE_MEET:
+        encode_meet(writer, message);
+        break;
     case WIRE_OPEN:
         encode_open(writer, message);
         break;
@@ -454,7 +468,7 @@ static void encode_fields(struct writer *writer, const struct wire_message *mess
 
 size_t wire_encode(const struct wire_message *message, uint8_t buf[WIRE_MESSAGE_BYTES])
 {
-    struct writer writer = {buf, buf + HEADER_BYTES};
+    struct writer writer = {buf, buf + WIRE_HEADER_BYTES};
     size_t len;
 
     encode_fields(&writer, message);
@@ -766,9 +780,51 @@ static const char *decode_error(struct reader *reader, struct wire_message *mess
     return NULL;
 }
 
+/* The lines of printable bytes that text consists of; 0 when it does not, or one is empty. */
+static unsigned count_lines(const char *text, size_t len)
+{
+    unsigned count = 1;
+    char before = '\n';
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\n' ? before == '\n' : (uint8_t)text[i] < 0x20 || text[i] == 0x7f)
+            return 0;
+        count += text[i] == '\n';
+        before = text[i];
+    }
+    return before != '\n' ? count : 0;
+}
+
+static const char *decode_meet(struct reader *reader, struct wire_message *message)
+{
+    size_t text_bytes;
+    uint64_t reserved;
+    unsigned lines;
+
+    get_bytes(reader, message->meet.token, WIRE_TOKEN_BYTES);
+    text_bytes = get(reader, 2);
+    reserved = get(reader, 2);
+    if (is_zero(message->meet.token, WIRE_TOKEN_BYTES))
+        return "MEET has no token";
+    if (reserved != 0)
+        return "MEET's reserved field is not zero";
+    if (text_bytes > WIRE_MAX_MEET)
+        return "MEET's addresses are too long";
+    if (text_bytes != reader->left)
+        return "MEET's addresses do not fit its message";
+    if (!get_text(reader, message->meet.text, text_bytes))
+        return "MEET's addresses contain a NUL";
+    lines = count_lines(message->meet.text, text_bytes);
+    if (lines == 0)
+        return "MEET's addresses are not lines of text";
+    return lines > WIRE_MAX_ADDRESSES ? "MEET has too many addresses" : NULL;
+}
+
 static const char *decode_fields(struct reader *reader, struct wire_message *message)
 {
     switch (message->type) {
+    case WIRE_MEET:
+        return decode_meet(reader, message);
     case WIRE_OPEN:
         return decode_open(reader, message);
     case WIRE_READY:
@@ -815,7 +871,7 @@ static const char *decode_message(const void *data, size_t len, struct wire_mess
     const struct message_kind *kind;
     unsigned type;
 
-    if (len < HEADER_BYTES)
+    if (len < WIRE_HEADER_BYTES)
         return "a message is shorter than its header";
     if (len > WIRE_MESSAGE_BYTES)
         return "a message is too long";
@@ -842,6 +898,16 @@ unsigned wire_extra_messages(unsigned objects)
 {
     /* A server's: READY, OPENED or RECALLED, ERROR, PING, PONG; DONE, and among several FAILED. */
     return objects == 1 ? 6 : 5 + 2 * objects;
+}
+
+size_t wire_message_length(const uint8_t header[WIRE_HEADER_BYTES])
+{
+    return (size_t)(header[2] << 8 | header[3]);
+}
+
+size_t wire_private_length(const uint8_t header[WIRE_PRIVATE_HEADER_BYTES])
+{
+    return (size_t)(header[6] << 8 | header[7]);
 }
 
 const char *wire_type_name(unsigned type)

@@ -12,7 +12,8 @@
  *
  *     HELLO    magic[4] "RPUT", version u8, role u8, length u16,
  *              flags u32 (WIRE_HELLO_MANY: role WRITE, several objects),
- *              token[16] (role POST with a token; else zeros),
+ *              token[16] (role POST with a token, role WRITE after an exchange; else
+ *              zeros),
  *              probe_addr u64, probe_rkey u32 (role POST; else zeros): a byte of the client's that
  *              the server may read, to find out whether its host is still there   40 bytes
  *     WELCOME  magic[4], version u8, role u8 (SERVER), length u16, flags u32 (zero) 12 bytes
@@ -21,6 +22,19 @@
  *
  * A `post` without a ticket sends no private data at all; one with a ticket needs no WELCOME. So it
  * works against any listener.
+ *
+ * The exchange. Where the network for administration is another one than the RDMA network, a client
+ * first makes a TCP connection to the server's host. There both sides send the bytes that they would
+ * send as private data, without padding, and messages, one after another:
+ *
+ *     client                                   server
+ *       HELLO   role WRITE, no token     ----->
+ *                                        <-----  WELCOME, MEET: a token, where the server listens
+ *                                                (or REFUSAL, and the end)
+ *       the RDMA connection, with the token in its HELLO; OPEN
+ *                                        <-----  READY, on the TCP connection
+ *
+ * The token is good for one RDMA connection, while its TCP connection lasts.
  *
  * A write session:
  *
@@ -101,6 +115,7 @@
  *     PING     (nothing)
  *     PONG     (nothing)
  *     CLOSE    (nothing)
+ *     MEET     token[16], text_length u16, zero u16, text[]: lines ADDR:PORT with '\n' between them
  *
  * A message of unknown type, with a length other than its own, with fields outside the limits
  * below, or out of the order above breaks the protocol (exit status 76).
@@ -125,6 +140,8 @@
 #define WIRE_MAX_SLOT_SIZE (64u << 20)
 #define WIRE_MAX_NAME 1024       /* bytes of an object's name */
 #define WIRE_MAX_TEXT 512        /* bytes of an error's text, and of its hint */
+#define WIRE_MAX_MEET 1024       /* bytes of the addresses of MEET */
+#define WIRE_MAX_ADDRESSES 16    /* addresses of MEET */
 #define WIRE_MAX_SIZE INT64_MAX  /* bytes of an object */
 #define WIRE_MAX_EXTENTS ((WIRE_MESSAGE_BYTES - 8) / 16)
 #define WIRE_MAX_RECALLED ((WIRE_MESSAGE_BYTES - 56) / 16) /* extents of a RECALL */
@@ -150,6 +167,10 @@
 #define WIRE_REFUSAL_MAX_BYTES 130
 #define WIRE_REFUSAL_MAX_TEXT 120
 #define WIRE_TOKEN_BYTES 16
+
+/* The bytes that say how many there are to be, at the start of a message and of private data. */
+#define WIRE_HEADER_BYTES 4
+#define WIRE_PRIVATE_HEADER_BYTES 8
 
 enum wire_role {
     WIRE_ROLE_SERVER = 0,
@@ -194,6 +215,7 @@ enum wire_type {
     WIRE_FAILED,
     WIRE_CLOSE,
     WIRE_PLACE,
+    WIRE_MEET,
 };
 
 struct wire_extent {
@@ -275,6 +297,11 @@ struct wire_message {
             char text[WIRE_MAX_TEXT + 1];
             char hint[WIRE_MAX_TEXT + 1];
         } error; /* ERROR and FAILED */
+        } error;
+        struct {
+            uint8_t token[WIRE_TOKEN_BYTES];
+            char text[WIRE_MAX_MEET + 1]; /* 1 to WIRE_MAX_ADDRESSES lines */
+        } meet;
     };
 };
 
@@ -307,6 +334,11 @@ enum wire_result wire_decode(const void *data, size_t len, struct wire_message *
  * in a session without WIRE_HELLO_MANY. */
 #define WIRE_MAX_EXTRA_MESSAGES (5 + 2 * WIRE_MAX_OBJECTS)
 unsigned wire_extra_messages(unsigned objects);
+}
+
+/* For streams: the length that a header announces, unchecked. */
+size_t wire_message_length(const uint8_t header[WIRE_HEADER_BYTES]);
+size_t wire_private_length(const uint8_t header[WIRE_PRIVATE_HEADER_BYTES]);
 
 /* "CHUNK", or "unknown". */
 const char *wire_type_name(unsigned type);

@@ -196,6 +196,20 @@ static void make_pong(struct wire_message *message)
     *message = (struct wire_message){.type = WIRE_PONG};
 }
 
+static void make_meet(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_MEET, .meet = {.text = "1.2.3.4:5\n[::1]:6"}};
+    for (int i = 0; i < WIRE_TOKEN_BYTES; i++)
+        message->meet.token[i] = (uint8_t)(0xc0 + i);
+}
+
+static void make_largest_meet(struct wire_message *message)
+{
+    make_meet(message);
+    memset(message->meet.token, 0xff, WIRE_TOKEN_BYTES);
+    memset(message->meet.text, 0xff, WIRE_MAX_MEET);
+}
+
 typedef void make_message(struct wire_message *message);
 
 static const struct {
@@ -218,6 +232,8 @@ static const struct {
     {make_largest_error, 12 + 2 * WIRE_MAX_TEXT},
     {make_ping, 4},
     {make_pong, 4},
+    {make_meet, 41},
+    {make_largest_meet, 24 + WIRE_MAX_MEET},
 };
 
 /* One byte longer than a message, for those that are too long. */
@@ -237,6 +253,10 @@ static void assert_same_message(const struct wire_message *a, const struct wire_
 {
     assert_int_equal(a->type, b->type);
     switch (a->type) {
+    case WIRE_MEET:
+        assert_memory_equal(a->meet.token, b->meet.token, WIRE_TOKEN_BYTES);
+        assert_string_equal(a->meet.text, b->meet.text);
+        break;
     case WIRE_OPEN:
         assert_int_equal(a->open.flags, b->open.flags);
         assert_true(a->open.size == b->open.size);
@@ -329,6 +349,11 @@ static void bytes_are_as_specified(void **state)
                       'f', 'u', 'l', 'l', 'b', 'u', 'y');
     ASSERT_ENCODES_AS(make_ping, 0, 8, 0, 4);
     ASSERT_ENCODES_AS(make_pong, 0, 9, 0, 4);
+    ASSERT_ENCODES_AS(make_meet, 0, 32, 0, 41, /* type, length */
+                      0xc0, 0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc,
+                      0xcd, 0xce, 0xcf, 0, 17, 0, 0, /* token, text length, zero */
+                      '1', '.', '2', '.', '3', '.', '4', ':', '5', '\n', '[', ':', ':', '1', ']',
+                      ':', '6');
 }
 
 /* As it arrives when the transport lost or added bytes, and as a peer sends that means it. */
@@ -400,7 +425,7 @@ static void unknown_types_are_refused(void **state)
         for (size_t len = 4; len <= 60; len++) {
             uint8_t buf[60] = {0};
 
-            if (type >= WIRE_OPEN && type <= WIRE_PONG)
+            if ((type >= WIRE_OPEN && type <= WIRE_PONG) || type == WIRE_MEET)
                 continue;
             put(buf, 2, type);
             put(buf + 2, 2, len);
@@ -468,6 +493,8 @@ static const struct field {
     {make_error, 8, 2, 3, 3, 3},
     {make_error, 10, 2, 0, 0, 0},
     {make_ping, 0, 2, WIRE_PING, WIRE_PONG, WIRE_PING},
+    {make_meet, 20, 2, 17, 17, 17},
+    {make_meet, 22, 2, 0, 0, 0},
 };
 
 static bool is_allowed(const struct field *field, uint64_t value)
@@ -526,6 +553,12 @@ static void texts_over_the_limit_are_refused(void **state)
     put(buf + 22, 2, WIRE_MAX_NAME + 1);
     assert_refused(buf, 24 + WIRE_MAX_NAME + 1);
 
+    encode_made(make_largest_meet, buf);
+    buf[24 + WIRE_MAX_MEET] = 'x';
+    put(buf + 2, 2, 24 + WIRE_MAX_MEET + 1);
+    put(buf + 20, 2, WIRE_MAX_MEET + 1);
+    assert_refused(buf, 24 + WIRE_MAX_MEET + 1);
+
     for (unsigned text = WIRE_MAX_TEXT - 1; text <= WIRE_MAX_TEXT + 1; text++) {
         unsigned hint = 2 * WIRE_MAX_TEXT - text;
         size_t len = encode_made(make_largest_error, buf);
@@ -543,6 +576,8 @@ static void texts_may_not_contain_nul(void **state)
         size_t first, last;
     } texts[] = {{make_open, 24, 26},
                  {make_largest_open, 24, 24 + WIRE_MAX_NAME - 1},
+                 {make_meet, 24, 40},
+                 {make_largest_meet, 24, 24 + WIRE_MAX_MEET - 1},
                  {make_error, 12, 18},
                  {make_largest_error, 12, 12 + 2 * WIRE_MAX_TEXT - 1}};
 
@@ -571,6 +606,62 @@ static void assert_extents(bool accepted, const struct wire_extent *extents, uns
 
 #define EXTENTS(...) \
     (const struct wire_extent[]){__VA_ARGS__}, COUNT_OF(((const struct wire_extent[]){__VA_ARGS__}))
+
+static void assert_meets(bool accepted, const char *text)
+{
+    struct wire_message message;
+    uint8_t buf[WIRE_MESSAGE_BYTES];
+
+    make_meet(&message);
+    strcpy(message.meet.text, text);
+    assert_decodes_to(buf, wire_encode(&message, buf), accepted);
+}
+
+static void the_addresses_of_a_meeting_are_lines(void **state)
+{
+    (void)state;
+    assert_meets(true, "a");
+    assert_meets(true, "a\nb\nc");
+    assert_meets(false, "");
+    assert_meets(false, "\n");
+    assert_meets(false, "a\n");
+    assert_meets(false, "\na");
+    assert_meets(false, "a\n\nb");
+    assert_meets(true, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16");
+    assert_meets(false, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n17");
+    for (int c = 1; c <= UINT8_MAX; c++) {
+        const char text[] = {'a', (char)c, 'b', '\0'};
+
+        assert_meets((c >= ' ' && c != 0x7f) || c == '\n', text);
+    }
+}
+
+static void a_meeting_has_a_token(void **state)
+{
+    (void)state;
+    for (unsigned bit = 0; bit <= 8 * WIRE_TOKEN_BYTES; bit++) {
+        struct wire_message message;
+        uint8_t buf[WIRE_MESSAGE_BYTES];
+
+        make_meet(&message);
+        memset(message.meet.token, 0, WIRE_TOKEN_BYTES);
+        if (bit < 8 * WIRE_TOKEN_BYTES)
+            message.meet.token[bit / 8] = (uint8_t)(1u << bit % 8);
+        assert_decodes_to(buf, wire_encode(&message, buf), bit < 8 * WIRE_TOKEN_BYTES);
+    }
+}
+
+static void a_header_says_how_long_a_message_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(samples); i++) {
+        uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+        size_t len = encode_made(samples[i].make, buf);
+
+        assert_int_equal(wire_message_length(buf), len);
+    }
+    assert_int_equal(wire_message_length((const uint8_t[]){0, 0, 0xff, 0xfe}), 0xfffe);
+}
 
 static void extents_never_go_back(void **state)
 {
@@ -680,6 +771,9 @@ static void types_have_names(void **state)
     (void)state;
     for (unsigned i = 0; i < COUNT_OF(names); i++)
         assert_string_equal(wire_type_name(i), names[i]);
+    assert_string_equal(wire_type_name(WIRE_MEET), "MEET");
+    assert_string_equal(wire_type_name(WIRE_MEET - 1), "unknown");
+    assert_string_equal(wire_type_name(WIRE_MEET + 1), "unknown");
     assert_string_equal(wire_type_name(UINT32_MAX), "unknown");
 }
 
@@ -882,7 +976,7 @@ static void a_hello_makes_the_round_trip(void **state)
         struct wire_hello hello = {.version = WIRE_VERSION, .role = roles[i]}, decoded;
         uint8_t buf[WIRE_HELLO_BYTES];
 
-        if (roles[i] == WIRE_ROLE_POST)
+        if (roles[i] != WIRE_ROLE_CHECK)
             memcpy(hello.token, "0123456789abcdef", WIRE_TOKEN_BYTES);
         if (roles[i] == WIRE_ROLE_POST) {
             hello.probe_addr = UINT64_MAX - 1;
@@ -1090,9 +1184,9 @@ static void flags_are_zero(void **state)
     }
 }
 
-static void only_a_post_has_a_token(void **state)
+static void a_check_has_no_token(void **state)
 {
-    static const uint8_t roles[] = {WIRE_ROLE_WRITE, WIRE_ROLE_CHECK};
+    static const uint8_t roles[] = {WIRE_ROLE_WRITE, WIRE_ROLE_POST, WIRE_ROLE_CHECK};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(roles); i++) {
@@ -1104,8 +1198,37 @@ static void only_a_post_has_a_token(void **state)
             memset(buf + 12, 0, WIRE_TOKEN_BYTES);
             assert_private(HELLO, buf, len, WIRE_OK);
             buf[12 + at] = 1;
-            assert_private(HELLO, buf, len, WIRE_BROKEN);
+            assert_private(HELLO, buf, len, roles[i] == WIRE_ROLE_CHECK ? WIRE_BROKEN : WIRE_OK);
         }
+    }
+}
+
+static void only_a_post_has_a_probe(void **state)
+{
+    static const uint8_t roles[] = {WIRE_ROLE_WRITE, WIRE_ROLE_POST, WIRE_ROLE_CHECK};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(roles); i++) {
+        for (size_t at = 28; at < WIRE_HELLO_BYTES; at++) {
+            uint8_t buf[PRIVATE_MAX + 1];
+            size_t len = encode_private(HELLO, buf);
+
+            buf[5] = roles[i];
+            memset(buf + 12, 0, WIRE_HELLO_BYTES - 12);
+            buf[at] = 1;
+            assert_private(HELLO, buf, len, roles[i] == WIRE_ROLE_POST ? WIRE_OK : WIRE_BROKEN);
+        }
+    }
+}
+
+static void a_header_says_how_long_private_data_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        uint8_t buf[PRIVATE_MAX + 1];
+        size_t len = encode_private(kinds[i], buf);
+
+        assert_int_equal(wire_private_length(buf), len);
     }
 }
 
@@ -1168,6 +1291,9 @@ int main(void)
         cmocka_unit_test(fields_of_16_bits_keep_their_limits),
         cmocka_unit_test(texts_over_the_limit_are_refused),
         cmocka_unit_test(texts_may_not_contain_nul),
+        cmocka_unit_test(the_addresses_of_a_meeting_are_lines),
+        cmocka_unit_test(a_meeting_has_a_token),
+        cmocka_unit_test(a_header_says_how_long_a_message_is),
         cmocka_unit_test(extents_never_go_back),
         cmocka_unit_test(a_chunk_without_extents_is_refused),
         cmocka_unit_test(empty_extents_are_refused_wherever_they_are),
@@ -1195,7 +1321,9 @@ int main(void)
         cmocka_unit_test(only_its_own_length_is_accepted),
         cmocka_unit_test(roles_are_checked),
         cmocka_unit_test(flags_are_zero),
-        cmocka_unit_test(only_a_post_has_a_token),
+        cmocka_unit_test(a_check_has_no_token),
+        cmocka_unit_test(only_a_post_has_a_probe),
+        cmocka_unit_test(a_header_says_how_long_private_data_is),
         cmocka_unit_test(a_refusal_has_a_status),
         cmocka_unit_test(a_refusals_text_fits),
         cmocka_unit_test(a_refusals_text_contains_no_nul),
