@@ -43,26 +43,8 @@ static int look_up(const struct client_target *target, struct addrinfo **found, 
     return error_hint(err, "check the spelling, or give its address");
 }
 
-/* One address, one attempt. *answered: the far host was reached, so other addresses would not
- * help. */
-static int try_address(const struct client_target *target, const struct sockaddr *dest,
-                       const struct sockaddr *src, client_attempt attempt, void *context,
-                       struct endpoint *endpoint, bool *answered, struct error *err)
-{
-    int64_t deadline = clock_after(target->timeout);
-    if (endpoint_open(endpoint, target->timeout, signals_fd(), err) < 0)
-        return -1;
-    if (endpoint_resolve(endpoint, src, dest, deadline, err) == 0 &&
-        attempt(context, endpoint, deadline, err) == 0)
-        return 0;
-    *answered = endpoint->answered;
-    endpoint_close(endpoint);
-    return -1;
-}
-
-static int try_all(const struct client_target *target, const struct sockaddr *src,
-                   client_attempt attempt, void *context, struct endpoint *endpoint, bool *answered,
-                   struct error *err)
+static int try_all(const struct client_target *target, client_try try, void *context,
+                   bool *answered, struct error *err)
 {
     struct addrinfo *found;
     struct error first = {.class = ERROR_NONE};
@@ -70,11 +52,7 @@ static int try_all(const struct client_target *target, const struct sockaddr *sr
         return -1;
     for (const struct addrinfo *at = found; at; at = at->ai_next) {
         struct error cause = {.class = ERROR_NONE};
-        if (src && src->sa_family != at->ai_family) {
-            error_set(&cause, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, target->host,
-                      "--bind names an address of another family than the host's");
-        } else if (try_address(target, at->ai_addr, src, attempt, context, endpoint, answered,
-                               &cause) == 0) {
+        if (try(context, at->ai_addr, clock_after(target->timeout), answered, &cause) == 0) {
             freeaddrinfo(found);
             return 0;
         }
@@ -106,21 +84,14 @@ static int pause_or_stop(struct error *err)
     return 0;
 }
 
-int client_connect(const struct client_target *target, client_attempt attempt, void *context,
-                   struct endpoint *endpoint, struct error *err)
+int client_reach(const struct client_target *target, client_try try, void *context,
+                 struct error *err)
 {
-    struct sockaddr_storage bind_addr;
-    const struct sockaddr *src = NULL;
     int64_t until = clock_after(target->wait);
-    if (target->bind) {
-        if (client_parse_bind(target->bind, &bind_addr, err) < 0)
-            return -1;
-        src = (const struct sockaddr *)&bind_addr;
-    }
     for (;;) {
         error_clear(err);
         bool answered = false;
-        if (try_all(target, src, attempt, context, endpoint, &answered, err) == 0)
+        if (try_all(target, try, context, &answered, err) == 0)
             return 0;
         if (answered || !not_there_yet(err) || clock_now() >= until)
             return -1;
@@ -129,7 +100,47 @@ int client_connect(const struct client_target *target, client_attempt attempt, v
     }
 }
 
-static int other_version(const char *peer, unsigned version, struct error *err)
+struct connecting {
+    const struct client_target *target;
+    const struct sockaddr *src; /* NULL: any */
+    client_attempt attempt;
+    void *context;
+    struct endpoint *endpoint;
+};
+
+static int try_endpoint(void *context, const struct sockaddr *dest, int64_t deadline,
+                        bool *answered, struct error *err)
+{
+    const struct connecting *job = context;
+    struct endpoint *endpoint = job->endpoint;
+    if (job->src && job->src->sa_family != dest->sa_family)
+        return error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, job->target->host,
+                         "--bind names an address of another family than the host's");
+    if (endpoint_open(endpoint, job->target->timeout, signals_fd(), err) < 0)
+        return -1;
+    if (endpoint_resolve(endpoint, job->src, dest, deadline, err) == 0 &&
+        job->attempt(job->context, endpoint, deadline, err) == 0)
+        return 0;
+    *answered = endpoint->answered;
+    endpoint_close(endpoint);
+    return -1;
+}
+
+int client_connect(const struct client_target *target, client_attempt attempt, void *context,
+                   struct endpoint *endpoint, struct error *err)
+{
+    struct sockaddr_storage bind_addr;
+    struct connecting job = {
+        .target = target, .attempt = attempt, .context = context, .endpoint = endpoint};
+    if (target->bind) {
+        if (client_parse_bind(target->bind, &bind_addr, err) < 0)
+            return -1;
+        job.src = (const struct sockaddr *)&bind_addr;
+    }
+    return client_reach(target, try_endpoint, &job, err);
+}
+
+int client_other_version(const char *peer, unsigned version, struct error *err)
 {
     error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, peer,
               "the server speaks version %u of the protocol, this program version %u", version,
@@ -137,14 +148,13 @@ static int other_version(const char *peer, unsigned version, struct error *err)
     return error_hint(err, "install the same version of rdmaput at both ends");
 }
 
-static int understand_refusal(const struct endpoint *endpoint, const struct endpoint_answer *answer,
-                              struct error *err)
+int client_understand_refusal(const char *peer, const void *data, size_t len, struct error *err)
 {
     struct wire_refusal refusal;
-    enum wire_result result = wire_decode_refusal(answer->data, answer->len, &refusal);
+    enum wire_result result = wire_decode_refusal(data, len, &refusal);
     if (result == WIRE_OTHER_VERSION) {
         error_clear(err);
-        return other_version(endpoint->peer, refusal.version, err);
+        return client_other_version(peer, refusal.version, err);
     }
     if (result != WIRE_OK)
         return -1;
@@ -153,7 +163,7 @@ static int understand_refusal(const struct endpoint *endpoint, const struct endp
         *hint++ = '\0';
     error_mask(refusal.text);
     error_clear(err);
-    error_set(err, error_class_of_status(refusal.status), STAGE_CONNECT, endpoint->peer,
+    error_set(err, error_class_of_status(refusal.status), STAGE_CONNECT, peer,
               "the server refused: %s", refusal.text);
     if (hint) {
         error_mask(hint);
@@ -170,7 +180,7 @@ static int understand_welcome(const struct endpoint *endpoint, const struct endp
     case WIRE_OK:
         return 0;
     case WIRE_OTHER_VERSION:
-        return other_version(endpoint->peer, welcome.version, err);
+        return client_other_version(endpoint->peer, welcome.version, err);
     default:
         error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, endpoint->peer,
                   "another program listens on that port: it does not speak rdmaput's protocol");
@@ -195,7 +205,9 @@ int client_greet(struct endpoint *endpoint, const struct client_greeting *greeti
         len = (unsigned)wire_encode_hello(&hello, data);
     }
     if (endpoint_connect(endpoint, greeting ? data : NULL, len, deadline, answer, err) < 0)
-        return answer->refused ? understand_refusal(endpoint, answer, err) : -1;
+        return answer->refused
+                   ? client_understand_refusal(endpoint->peer, answer->data, answer->len, err)
+                   : -1;
     bool writes = greeting && greeting->role == WIRE_ROLE_WRITE;
     return writes ? understand_welcome(endpoint, answer, err) : 0;
 }

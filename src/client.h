@@ -34,6 +34,16 @@ typedef int (*client_attempt)(void *context, struct endpoint *endpoint, int64_t 
 int client_connect(const struct client_target *target, client_attempt attempt, void *context,
                    struct endpoint *endpoint, struct error *err);
 
+/* Tries one address. 0, or -1 with *err, and *answered set when the server was reached and answered,
+ * so that other addresses would not help. */
+typedef int (*client_try)(void *context, const struct sockaddr *dest, int64_t deadline,
+                          bool *answered, struct error *err);
+
+/* What client_connect does, for any kind of connection: tries the addresses of target's host, each
+ * with a deadline of its own, and all of them again while the server is not there. */
+int client_reach(const struct client_target *target, client_try try, void *context,
+                 struct error *err);
+
 /* What client_connect is to say: a role of wire.h, with a token (WIRE_TOKEN_BYTES) or NULL. */
 struct client_greeting {
     uint8_t role;
@@ -47,6 +57,13 @@ struct client_greeting {
  * understood. Only a writer needs a WELCOME: exposed memory may be any listener's. */
 int client_greet(struct endpoint *endpoint, const struct client_greeting *greeting,
                  int64_t deadline, struct endpoint_answer *answer, struct error *err);
+
+/* The error of a server that speaks that version of the protocol. Always -1. */
+int client_other_version(const char *peer, unsigned version, struct error *err);
+
+/* Puts what a REFUSAL says in the place of *err, which stays as it is when data is none. Always
+ * -1. */
+int client_understand_refusal(const char *peer, const void *data, size_t len, struct error *err);
 
 /*
  * Whether somebody still listens where the endpoint was connected to: makes another connection for
