@@ -4,6 +4,7 @@
 
 #include <ifaddrs.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Whether the peer is this host, or in a subnet of one of its addresses as they are now. */
 static bool is_near(const struct sockaddr *peer)
@@ -62,4 +63,17 @@ char *admission_describe(const struct admission *admission, char *buf, size_t si
     else
         snprintf(buf, size, "for this host and its subnets");
     return buf;
+}
+
+/* The text goes before its hint, on a line of its own; what does not fit is cut. */
+size_t admission_refusal(const struct error *reason, uint8_t buf[WIRE_REFUSAL_MAX_BYTES])
+{
+    struct wire_refusal refusal = {.version = WIRE_VERSION,
+                                   .status = (uint8_t)error_exit_status(reason->class)};
+    size_t hint = strlen(reason->hint);
+    bool hinted = hint > 0 && hint + 1 < WIRE_REFUSAL_MAX_TEXT / 2 + 20;
+    int room = WIRE_REFUSAL_MAX_TEXT - (hinted ? (int)hint + 1 : 0);
+    snprintf(refusal.text, sizeof refusal.text, "%.*s%s%.*s", room, reason->text,
+             hinted ? "\n" : "", hinted ? (int)hint : 0, reason->hint);
+    return wire_encode_refusal(&refusal, buf);
 }

@@ -10,6 +10,7 @@
 
 #include "address.h"
 #include "error.h"
+#include "wire.h"
 
 struct admission {
     struct network *networks; /* of --allow, not owned; without any: this host and its subnets */
@@ -24,5 +25,8 @@ int admission_check(const struct admission *admission, const struct sockaddr *pe
 /* "for this host and its subnets": who may connect, for the line at the start. buf of size bytes;
  * returns it. */
 char *admission_describe(const struct admission *admission, char *buf, size_t size);
+
+/* The REFUSAL that tells a client this reason and its hint. Returns its bytes. */
+size_t admission_refusal(const struct error *reason, uint8_t buf[WIRE_REFUSAL_MAX_BYTES]);
 
 #endif

@@ -70,19 +70,10 @@ struct server {
     int64_t wait_until;
 };
 
-/* The text goes before its hint, on a line of its own; what does not fit is cut. */
 static void refuse(struct rdma_cm_id *id, const struct error *reason)
 {
-    struct wire_refusal refusal = {.version = WIRE_VERSION,
-                                   .status = (uint8_t)error_exit_status(reason->class)};
     uint8_t data[WIRE_REFUSAL_MAX_BYTES];
-    size_t hint = strlen(reason->hint);
-    bool hinted = hint > 0 && hint + 1 < WIRE_REFUSAL_MAX_TEXT / 2 + 20;
-    int room = WIRE_REFUSAL_MAX_TEXT - (hinted ? (int)hint + 1 : 0);
-    snprintf(refusal.text, sizeof refusal.text, "%.*s%s%.*s", room, reason->text,
-             hinted ? "\n" : "", hinted ? (int)hint : 0, reason->hint);
-    size_t len = wire_encode_refusal(&refusal, data);
-    (void)rdma_reject(id, data, (uint8_t)len);
+    (void)rdma_reject(id, data, (uint8_t)admission_refusal(reason, data));
 }
 
 /* ---- one session, on its thread ------------------------------------------------------------ */
