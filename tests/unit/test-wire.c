@@ -349,7 +349,7 @@ static void bytes_are_as_specified(void **state)
                       'f', 'u', 'l', 'l', 'b', 'u', 'y');
     ASSERT_ENCODES_AS(make_ping, 0, 8, 0, 4);
     ASSERT_ENCODES_AS(make_pong, 0, 9, 0, 4);
-    ASSERT_ENCODES_AS(make_meet, 0, 32, 0, 41, /* type, length */
+    ASSERT_ENCODES_AS(make_meet, 0, 16, 0, 41, /* type, length */
                       0xc0, 0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc,
                       0xcd, 0xce, 0xcf, 0, 17, 0, 0, /* token, text length, zero */
                       '1', '.', '2', '.', '3', '.', '4', ':', '5', '\n', '[', ':', ':', '1', ']',
