@@ -37,6 +37,7 @@ enum {
     KEY_NO_CLOBBER,
     KEY_KEEP_PARTIAL,
     KEY_MAP,
+    KEY_EXCHANGE_PORT,
 };
 
 struct arguments {
@@ -49,7 +50,8 @@ struct arguments {
     struct sink_options files;
     bool keep_partial; /* --keep-partial was given */
     bool never_map;
-    uint16_t port;
+    uint16_t port, exchange_port;
+    bool exchange;
     uint64_t wait;
     struct network *networks;
     size_t network_count;
@@ -76,6 +78,10 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Who and where:", 20},
     {"bind", OPTIONS_BIND, "ADDR", 0, "Listen on this address alone", 20},
     {"port", OPTIONS_PORT, "N", 0, "Listen on this port (7475); 0: any free one", 20},
+    {"exchange-port", KEY_EXCHANGE_PORT, "N", 0,
+     "Also listen on this TCP port, where 'write --exchange=tcp' (7476) asks for the address; 0: "
+     "any free one",
+     20},
     {"allow", KEY_ALLOW, "CIDR", 0,
      "Who may connect: a network or address, several times, or any; without it, this host and its "
      "subnets, and anybody where nothing is stored",
@@ -150,6 +156,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_KEEP_PARTIAL:
         arguments->files.keep_ns = options_time(state, "--keep-partial", arg);
         arguments->keep_partial = true;
+        return 0;
+    case KEY_EXCHANGE_PORT:
+        arguments->exchange_port = (uint16_t)options_number(state, "--exchange-port", arg,
+                                                            UINT16_MAX);
+        arguments->exchange = true;
         return 0;
     case KEY_MAP:
         arguments->never_map = !options_auto(state, "--map", arg);
@@ -277,6 +288,7 @@ static int serve(const struct arguments *arguments, struct sink *sink, struct re
                       .anybody = !sink->ops->stores},
         .sink = sink,
         .region = region,
+        .exchange_port = arguments->exchange ? &arguments->exchange_port : NULL,
         .ready_file = arguments->ready_file,
         .ticket = arguments->ticket,
     };

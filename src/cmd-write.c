@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exchange-client.h"
 #include "log.h"
 #include "name.h"
 #include "options.h"
@@ -21,7 +22,12 @@ enum {
     KEY_RESUME,
     KEY_SPARSE,
     KEY_MAP,
+    KEY_EXCHANGE,
+    KEY_EXCHANGE_PORT,
 };
+
+#define EXCHANGE_PORT 7476
+
 
 struct arguments {
     struct options_common common;
@@ -31,6 +37,8 @@ struct arguments {
     const char *dest;
     bool plan_only;
     bool preserve, sync, resume, dense, never_map;
+    bool exchange_tcp;
+    uint16_t exchange_port; /* 0: not given */
 };
 
 static const struct argp_option options[] = {
@@ -44,8 +52,20 @@ static const struct argp_option options[] = {
      "auto: holes of files are not sent, and are holes there; never: they are sent as zeros", 10},
     {"map", KEY_MAP, "WHEN", 0,
      "auto: write into the file itself, where the server has it in memory; never: not at all", 10},
+    {"exchange", KEY_EXCHANGE, "HOW", 0,
+     "How the server's address and rkey get here: message, on the connection; tcp: HOST is asked "
+     "over TCP, also where RDMA connects to",
+     10},
+    {"exchange-port", KEY_EXCHANGE_PORT, "N", 0, "The TCP port to ask (7476)", 10},
     {NULL, 0, NULL, 0, NULL, 0},
 };
+
+static bool parse_exchange(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "message") != 0 && strcmp(text, "tcp") != 0)
+        argp_error(state, "--exchange: '%s' is neither message nor tcp", text);
+    return strcmp(text, "tcp") == 0;
+}
 
 static void find_destination(struct argp_state *state, struct arguments *arguments)
 {
@@ -98,7 +118,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_ARG:
         options_add_argument(state, &arguments->positional, arg);
         return 0;
+    case KEY_EXCHANGE:
+        arguments->exchange_tcp = parse_exchange(state, arg);
+        return 0;
+    case KEY_EXCHANGE_PORT:
+        arguments->exchange_port = (uint16_t)options_number(state, "--exchange-port", arg,
+                                                            UINT16_MAX);
+        if (arguments->exchange_port == 0)
+            argp_error(state, "--exchange-port: 0 is no port to connect to");
+        return 0;
     case ARGP_KEY_END:
+        if (arguments->exchange_port && !arguments->exchange_tcp)
+            argp_error(state, "--exchange-port goes with --exchange=tcp");
         find_destination(state, arguments);
         return 0;
     default:
@@ -391,10 +422,49 @@ static int check_single(struct delivery *delivery, struct error *err)
     return delivery->many ? 0 : open_object(delivery, 0, &ignored, err);
 }
 
+/* A PORT that was named is to be one that the server listens on. */
+static int check_port(const struct delivery *delivery, const struct exchange_meeting *meeting,
+                      struct error *err)
+{
+    if (!delivery->address.has_port)
+        return 0;
+    for (unsigned i = 0; i < meeting->count; i++)
+        if (meeting->addresses[i].port == delivery->address.port)
+            return 0;
+    error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, meeting->peer,
+              "the server there listens on port %u, not %u", meeting->addresses[0].port,
+              delivery->address.port);
+    return error_hint(err, "leave out PORT: the server tells it");
+}
+
+static int send_objects(const struct delivery *delivery, const struct sender_job *job,
+                        struct error *err)
+{
+    struct sender_result result;
+    if (sender_run(job, &result, err) < 0)
+        return -1;
+    report_sent(delivery->arguments->dest, &result);
+    return 0;
+}
+
+/* Asks the server over TCP first. */
+static int meet_and_send(const struct delivery *delivery, struct sender_job *job, struct error *err)
+{
+    uint16_t port = delivery->arguments->exchange_port;
+    struct exchange_meeting meeting;
+    if (exchange_meet(&job->target, port ? port : EXCHANGE_PORT, &meeting, err) < 0)
+        return -1;
+    job->meeting = &meeting;
+    int rc = check_port(delivery, &meeting, err);
+    if (rc == 0)
+        rc = send_objects(delivery, job, err);
+    exchange_leave(&meeting);
+    return rc;
+}
+
 static int deliver(struct delivery *delivery, struct error *err)
 {
     const struct arguments *arguments = delivery->arguments;
-    struct sender_result result;
     struct sender_job job = {
         .target = options_target(delivery->address.host, delivery->address.has_port,
                                  delivery->address.port, &arguments->connect, &arguments->common),
@@ -407,10 +477,8 @@ static int deliver(struct delivery *delivery, struct error *err)
         .close = close_object,
         .context = delivery,
     };
-    if (sender_run(&job, &result, err) < 0)
-        return -1;
-    report_sent(arguments->dest, &result);
-    return 0;
+    return arguments->exchange_tcp ? meet_and_send(delivery, &job, err)
+                                   : send_objects(delivery, &job, err);
 }
 
 int cmd_write(int argc, char **argv, struct error *err)

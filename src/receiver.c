@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "exchange-stream.h"
 #include "guard.h"
 #include "log.h"
 #include "memory.h"
@@ -90,6 +91,7 @@ struct storing {
 struct receiver {
     struct sink *sink;
     bool many;
+    int ready_fd;
     receiver_committed report;
     struct receiver_result *result;
     struct endpoint *endpoint;
@@ -604,7 +606,13 @@ static int send_ready(struct receiver *receiver, struct error *err)
     ready.ready.remote_addr = (uint64_t)(uintptr_t)receiver->memory.addr;
     ready.ready.rkey = receiver->memory.mr->rkey;
     ready.ready.flags = receiver->sink->ops->keeps_content ? WIRE_READY_DENSE : 0;
-    return session_send(&receiver->session, &ready, err);
+    if (receiver->ready_fd < 0)
+        return session_send(&receiver->session, &ready, err);
+    struct exchange_stream stream = {.fd = receiver->ready_fd,
+                                     .stop_fd = receiver->endpoint->stop_fd,
+                                     .deadline = clock_after(receiver->endpoint->timeout),
+                                     .peer = receiver->endpoint->peer};
+    return exchange_send(&stream, &ready, err);
 }
 
 static int send_place(struct receiver *receiver, unsigned slot, const struct place *place,
@@ -866,23 +874,24 @@ static void clean_up(struct receiver *receiver, bool keep)
     memory_free(&receiver->memory);
 }
 
-int receiver_run(struct endpoint *endpoint, struct sink *sink, bool many,
-                 receiver_committed committed, struct receiver_result *result, struct error *err)
+int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
+                 struct receiver_result *result, struct error *err)
 {
     *result = (struct receiver_result){.admitted = false};
     struct receiver *receiver = calloc(1, sizeof *receiver);
     if (!receiver)
         return error_set(err, ERROR_RESOURCE, STAGE_CONNECT, endpoint->peer, "out of memory");
-    receiver->sink = sink;
-    receiver->many = many;
-    receiver->report = committed;
+    receiver->sink = job->sink;
+    receiver->many = job->many;
+    receiver->ready_fd = job->ready_fd;
+    receiver->report = job->committed;
     receiver->result = result;
     receiver->endpoint = endpoint;
     receiver->slot_count = SLOT_COUNT;
     receiver->slot_size = SLOT_SIZE;
     int rc = run(receiver, err);
     clean_up(receiver, is_worth_keeping(err));
-    if (rc < 0 && !many && result->committed > 0) {
+    if (rc < 0 && !job->many && result->committed > 0) {
         /* The object is there, and only the client may not know: for this side it is a success. */
         error_clear(err);
         rc = 0;

@@ -33,14 +33,22 @@ struct receiver_result {
 /* An object was committed. To be called from the session's thread. */
 typedef void (*receiver_committed)(const char *peer, const struct receiver_object *object);
 
+/* A session to be. */
+struct receiver_job {
+    struct sink *sink;
+    bool many;    /* objects, as the client's HELLO said */
+    int ready_fd; /* where READY goes, the connection of an exchange; -1: a message like any other */
+    receiver_committed committed;
+};
+
 /*
- * Receives one object, or many as the client's HELLO said, on an adopted endpoint: makes its queues
+ * Receives one object, or many, on an adopted endpoint: makes its queues
  * in a domain of its own, accepts, and goes through the session to its end. 0 when every object was
  * committed; else *err is that of the session, or the first one's. Of many, each object that fails
  * is logged too. What was stored of a failed one is abandoned, or kept for resuming. The endpoint is
  * disconnected, and the caller's to close.
  */
-int receiver_run(struct endpoint *endpoint, struct sink *sink, bool many,
-                 receiver_committed committed, struct receiver_result *result, struct error *err);
+int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
+                 struct receiver_result *result, struct error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "exchange-stream.h"
 #include "loader.h"
 #include "log.h"
 #include "memory.h"
@@ -18,6 +19,7 @@
 #include "worker.h"
 
 #define SLOT_COUNT 4
+#define MOST_HELD (SLOT_COUNT + 4)
 #define SLOT_SIZE ((size_t)256 << 10)
 #define MOST_WORKS 64
 /* What is under way when a session breaks is sent again: this part of an object at most. */
@@ -29,6 +31,7 @@
 
 enum task_kind {
     TASK_OPEN,
+    TASK_READY,
     TASK_RECALL,
     TASK_LOAD,
 };
@@ -38,6 +41,7 @@ struct task {
     enum task_kind kind;
     struct load load; /* TASK_LOAD */
     struct error error;
+    struct wire_message ready;  /* TASK_READY: what came */
     struct wire_message recall; /* TASK_RECALL: what was hashed */
     uint64_t recalled_to;       /* likewise */
     bool ended;                 /* TASK_LOAD: the object's last byte is in this one or before it */
@@ -81,7 +85,9 @@ struct sender {
     struct loader loader;
     struct worker *worker;
     struct task tasks[WINDOW_MAX_SLOTS]; /* one for each slot */
-    struct task open_task, recall_task;
+    struct task open_task, ready_task, recall_task;
+    struct wire_message held[MOST_HELD]; /* came before READY, which takes another way */
+    unsigned held_count;
     struct sender_object object; /* the worker's, while it opens */
     bool object_is_open;         /* likewise */
     bool load_ended;             /* the worker's: the object has been read to its end */
@@ -167,6 +173,18 @@ static void recall(struct sender *sender, struct task *task, int stop_fd)
     task->recalled_to = digest_end(sender->loader.digest);
 }
 
+/* READY comes over the connection of the exchange. */
+static void receive_ready(struct sender *sender, struct task *task, int stop_fd)
+{
+    struct exchange_stream stream = {.fd = sender->job->meeting->fd,
+                                     .stop_fd = stop_fd,
+                                     .deadline = clock_after(sender->job->target.timeout),
+                                     .peer = sender->job->meeting->peer};
+    if (exchange_receive(&stream, &task->ready, &task->error) == 0 &&
+        task->ready.type != WIRE_READY)
+        session_unexpected(&sender->session, &task->ready, &task->error);
+}
+
 /* A worker_function. */
 static void do_task(void *context, void *item, int stop_fd)
 {
@@ -176,6 +194,9 @@ static void do_task(void *context, void *item, int stop_fd)
     switch (task->kind) {
     case TASK_OPEN:
         open_object(sender, task);
+        break;
+    case TASK_READY:
+        receive_ready(sender, task, stop_fd);
         break;
     case TASK_RECALL:
         recall(sender, task, stop_fd);
@@ -194,7 +215,9 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
     struct sender *sender = context;
     const struct sender_job *job = sender->job;
     unsigned objects = job->many ? WIRE_MAX_OBJECTS : 1;
-    struct client_greeting greeting = {.role = WIRE_ROLE_WRITE, .many = job->many};
+    struct client_greeting greeting = {.role = WIRE_ROLE_WRITE,
+                                       .many = job->many,
+                                       .token = job->meeting ? job->meeting->token : NULL};
     struct endpoint_answer answer;
     struct endpoint_wants wants = session_wants(SLOT_COUNT, objects, MOST_WORKS + 1);
     if (endpoint_create_queues(endpoint, &wants, NULL, err) == 0 &&
@@ -204,6 +227,35 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
         return 0;
     session_close(&sender->session);
     return -1;
+}
+
+/* The addresses that the server named in an exchange, in their order. */
+static int connect_met(struct sender *sender, struct error *err)
+{
+    const struct exchange_meeting *meeting = sender->job->meeting;
+    struct client_target target = sender->job->target;
+    struct error first = {.class = ERROR_NONE};
+    for (unsigned i = 0; i < meeting->count; i++) {
+        struct error cause = {.class = ERROR_NONE};
+        target.host = meeting->addresses[i].host;
+        target.port = meeting->addresses[i].port;
+        target.wait = 0;
+        if (client_connect(&target, attempt, sender, &sender->endpoint, &cause) == 0)
+            return 0;
+        if (!error_is_set(&first) || cause.class != ERROR_UNAVAILABLE)
+            first = cause;
+        if (cause.class != ERROR_UNAVAILABLE)
+            break;
+    }
+    *err = first;
+    return -1;
+}
+
+static int connect_server(struct sender *sender, struct error *err)
+{
+    if (sender->job->meeting)
+        return connect_met(sender, err);
+    return client_connect(&sender->job->target, attempt, sender, &sender->endpoint, err);
 }
 
 /* The writes of a load are unsignalled until its message follows: all of them must fit the
@@ -226,7 +278,8 @@ static int start_worker(struct sender *sender, struct error *err)
     };
     if (loader_open(&sender->loader, NULL, NULL, &limits, most_works(sender), true, err) < 0)
         return -1;
-    sender->worker = worker_start(do_task, sender, WINDOW_MAX_SLOTS + 2, err);
+    sender->ready_task.kind = TASK_READY;
+    sender->worker = worker_start(do_task, sender, WINDOW_MAX_SLOTS + 3, err);
     return sender->worker ? 0 : -1;
 }
 
@@ -474,8 +527,11 @@ static int send_end(struct sender *sender, struct error *err)
 
 static int take_opened_sources(struct sender *sender, struct task *task, struct error *err)
 {
-    if (!error_is_set(&task->error))
+    if (!error_is_set(&task->error)) {
+        if (sender->opened == 0 && sender->job->meeting)
+            worker_submit(sender->worker, &sender->ready_task);
         return send_open(sender, err);
+    }
     sender->state = STATE_NONE;
     return fail_object(sender, "", &task->error, err);
 }
@@ -504,19 +560,6 @@ static int take_load(struct sender *sender, struct task *task, struct error *err
     if (load->bytes > 0 && sender->state == STATE_SENDING)
         return send_load(sender, load, err);
     window_put_back(&sender->window, load->index);
-    return 0;
-}
-
-static int take_tasks(struct sender *sender, struct error *err)
-{
-    struct task *task;
-    while ((task = worker_take(sender->worker)) != NULL) {
-        int rc = task->kind == TASK_OPEN     ? take_opened_sources(sender, task, err)
-                 : task->kind == TASK_RECALL ? take_recall(sender, task, err)
-                                             : take_load(sender, task, err);
-        if (rc < 0)
-            return -1;
-    }
     return 0;
 }
 
@@ -687,6 +730,55 @@ static int take_message(struct sender *sender, const struct wire_message *messag
     }
 }
 
+/* What came before READY, which took another way, is dealt with now. */
+static int take_met_ready(struct sender *sender, struct task *task, struct error *err)
+{
+    if (error_is_set(&task->error)) {
+        *err = task->error;
+        return -1;
+    }
+    if (take_ready(sender, &task->ready, err) < 0)
+        return -1;
+    for (unsigned i = 0; i < sender->held_count; i++)
+        if (take_message(sender, &sender->held[i], err) < 0)
+            return -1;
+    sender->held_count = 0;
+    return 0;
+}
+
+static int hold_message(struct sender *sender, const struct wire_message *message,
+                        struct error *err)
+{
+    if (message->type == WIRE_READY || sender->held_count == MOST_HELD)
+        return session_unexpected(&sender->session, message, err);
+    sender->held[sender->held_count++] = *message;
+    return 0;
+}
+
+static int take_task(struct sender *sender, struct task *task, struct error *err)
+{
+    switch (task->kind) {
+    case TASK_OPEN:
+        return take_opened_sources(sender, task, err);
+    case TASK_READY:
+        return take_met_ready(sender, task, err);
+    case TASK_RECALL:
+        return take_recall(sender, task, err);
+    case TASK_LOAD:
+        return take_load(sender, task, err);
+    }
+    return 0;
+}
+
+static int take_tasks(struct sender *sender, struct error *err)
+{
+    struct task *task;
+    while ((task = worker_take(sender->worker)) != NULL)
+        if (take_task(sender, task, err) < 0)
+            return -1;
+    return 0;
+}
+
 /* ---- the session --------------------------------------------------------------------------- */
 
 static bool may_open(const struct sender *sender)
@@ -721,6 +813,11 @@ static bool is_finished(const struct sender *sender)
            sender->done == sender->opened;
 }
 
+static bool awaits_exchange(const struct sender *sender)
+{
+    return sender->job->meeting && sender->ready.type != WIRE_READY;
+}
+
 static int transfer(struct sender *sender, struct error *err)
 {
     struct wire_message message;
@@ -733,7 +830,8 @@ static int transfer(struct sender *sender, struct error *err)
         case SESSION_ERROR:
             return -1;
         case SESSION_MESSAGE:
-            if (take_message(sender, &message, err) < 0)
+            if ((awaits_exchange(sender) ? hold_message(sender, &message, err)
+                                         : take_message(sender, &message, err)) < 0)
                 return -1;
             break;
         case SESSION_WORKER:
@@ -803,7 +901,7 @@ int sender_run(const struct sender_job *job, struct sender_result *result, struc
         return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
     sender->job = job;
     sender->result = result;
-    int rc = client_connect(&job->target, attempt, sender, &sender->endpoint, err);
+    int rc = connect_server(sender, err);
     if (rc == 0) {
         rc = run(sender, err);
         if (rc < 0) {

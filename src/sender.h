@@ -14,6 +14,7 @@
 #include "client.h"
 #include "digest.h"
 #include "error.h"
+#include "exchange-client.h"
 #include "plan.h"
 #include "source.h"
 #include "wire.h"
@@ -40,6 +41,7 @@ typedef void (*sender_close)(void *context, size_t index, struct sender_object *
 
 struct sender_job {
     struct client_target target;
+    const struct exchange_meeting *meeting; /* goes before target's host and port; NULL: none */
     size_t count; /* objects */
     bool many;    /* each is committed by itself, and fails by itself; else there is one */
     bool sync;    /* durable before it counts as committed */

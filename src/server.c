@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "device.h"
+#include "exchange.h"
 #include "fdio.h"
 #include "listener.h"
 #include "log.h"
@@ -40,6 +41,7 @@ struct serving {
     struct endpoint endpoint;
     bool one_sided; /* a `post` into the region */
     struct wire_hello hello;
+    int exchange_fd; /* -1: none */
     bool admitted;
     struct error error;
     atomic_bool done;
@@ -52,12 +54,14 @@ struct request {
     struct rdma_conn_param conn;
     bool one_sided;
     struct wire_hello hello; /* zeros without one */
+    int exchange_fd;         /* the TCP connection of its exchange; -1: none */
     int64_t until;
 };
 
 struct server {
     const struct server_job *job;
     struct listener listener;
+    struct exchange exchange;
     int abort_fd; /* readable: sessions are to end at once */
     int done_fd;  /* readable: a session has ended */
     struct serving *sessions;
@@ -108,8 +112,11 @@ static int serve_write(struct serving *serving)
     struct receiver_result result;
     struct sink *sink = serving->server->job->sink;
     bool many = (serving->hello.flags & WIRE_HELLO_MANY) != 0;
-    int rc = receiver_run(&serving->endpoint, sink, many, report_received, &result,
-                          &serving->error);
+    struct receiver_job job = {.sink = sink,
+                               .many = many,
+                               .ready_fd = serving->exchange_fd,
+                               .committed = report_received};
+    int rc = receiver_run(&serving->endpoint, &job, &result, &serving->error);
     serving->admitted = result.admitted;
     if (rc < 0 && result.admitted && !many && !sink->ops->irrevocable)
         report_progress(&serving->error, result.stored, "stored");
@@ -134,6 +141,7 @@ static void *session_main(void *argument)
             log_error(&serving->error);
     }
     endpoint_close(&serving->endpoint);
+    fdio_close(&serving->exchange_fd);
     atomic_store(&serving->done, true);
     eventfd_write(serving->server->done_fd, 1);
     return NULL;
@@ -162,9 +170,22 @@ static int busy(struct error *err)
     return error_hint(err, "try again when it has ended");
 }
 
+/* A writer with a token is one that has met this server over TCP before. */
+static int claim_exchange(struct server *server, struct request *request, struct error *err)
+{
+    static const uint8_t none[WIRE_TOKEN_BYTES];
+    if (memcmp(request->hello.token, none, sizeof none) == 0)
+        return 0;
+    request->exchange_fd = exchange_claim(&server->exchange, request->hello.token);
+    if (request->exchange_fd >= 0)
+        return 0;
+    return error_set(err, ERROR_TEMPORARY, STAGE_CONNECT, NULL,
+                     "no exchange over TCP belongs to that token, or not any more");
+}
+
 /* Whether a client that says this may begin a session; notes what it said and which kind it is
  * to be. */
-static int admit(const struct server *server, const struct sockaddr *peer, struct request *request,
+static int admit(struct server *server, const struct sockaddr *peer, struct request *request,
                  struct error *err)
 {
     struct wire_hello *hello = &request->hello;
@@ -186,7 +207,7 @@ static int admit(const struct server *server, const struct sockaddr *peer, struc
     if (!request->one_sided && hello->role != WIRE_ROLE_WRITE)
         return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL,
                          "this server answers no such request");
-    return 0;
+    return request->one_sided ? 0 : claim_exchange(server, request, err);
 }
 
 static bool is_busy(const struct server *server)
@@ -201,18 +222,26 @@ static void note_refusal(const struct sockaddr *peer, const struct error *reason
     log_note("%s: refused: %s", address_format(peer, text), reason->text);
 }
 
-static void begin_session(struct server *server, const struct request *request)
+static void turn_away(struct request *request, const struct error *reason)
+{
+    note_refusal(rdma_get_peer_addr(request->id), reason);
+    refuse(request->id, reason);
+    rdma_destroy_id(request->id);
+    fdio_close(&request->exchange_fd);
+}
+
+static void begin_session(struct server *server, struct request *request)
 {
     struct rdma_cm_id *id = request->id;
     struct error failed = {.class = ERROR_NONE};
     struct serving *serving = calloc(1, sizeof *serving);
     if (!serving) {
         error_set(&failed, ERROR_RESOURCE, STAGE_CONNECT, NULL, "out of memory");
-        refuse(id, &failed);
-        rdma_destroy_id(id);
+        turn_away(request, &failed);
         return;
     }
     serving->server = server;
+    serving->exchange_fd = request->exchange_fd;
     serving->one_sided = request->one_sided;
     serving->hello = request->hello;
     if (endpoint_adopt(&serving->endpoint, id, &request->conn, server->job->timeout,
@@ -230,31 +259,25 @@ static void begin_session(struct server *server, const struct request *request)
     log_error(&failed);
     refuse(id, &failed);
     endpoint_close(&serving->endpoint);
+    fdio_close(&serving->exchange_fd);
     free(serving);
 }
 
-static void turn_away(struct rdma_cm_id *id, const struct error *reason)
-{
-    note_refusal(rdma_get_peer_addr(id), reason);
-    refuse(id, reason);
-    rdma_destroy_id(id);
-}
-
-static void turn_away_busy(struct rdma_cm_id *id)
+static void turn_away_busy(struct request *request)
 {
     struct error reason = {.class = ERROR_NONE};
     busy(&reason);
-    turn_away(id, &reason);
+    turn_away(request, &reason);
 }
 
-static void begin_or_wait(struct server *server, const struct request *request)
+static void begin_or_wait(struct server *server, struct request *request)
 {
     if (!is_busy(server))
         begin_session(server, request);
     else if (server->waiting_count < MOST_WAITING)
         server->waiting[server->waiting_count++] = *request;
     else
-        turn_away_busy(request->id);
+        turn_away_busy(request);
 }
 
 /* Lets waiting clients in, in order, and turns away those that have waited long enough. */
@@ -262,11 +285,11 @@ static void take_waiting(struct server *server)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < server->waiting_count; i++) {
-        const struct request *request = &server->waiting[i];
+        struct request *request = &server->waiting[i];
         if (!server->draining && !server->finished && !is_busy(server))
             begin_session(server, request);
         else if (server->draining || server->finished || clock_now() >= request->until)
-            turn_away_busy(request->id);
+            turn_away_busy(request);
         else
             server->waiting[left++] = *request;
     }
@@ -275,14 +298,16 @@ static void take_waiting(struct server *server)
 
 static void take_request(struct server *server, struct rdma_cm_event *event)
 {
-    struct request request = {
-        .id = event->id, .conn = event->param.conn, .until = clock_after(WAITING_NS)};
+    struct request request = {.id = event->id,
+                              .conn = event->param.conn,
+                              .exchange_fd = -1,
+                              .until = clock_after(WAITING_NS)};
     struct error reason = {.class = ERROR_NONE};
     int admitted = admit(server, rdma_get_peer_addr(event->id), &request, &reason);
     request.conn.private_data = NULL;
     rdma_ack_cm_event(event);
     if (admitted < 0)
-        turn_away(request.id, &reason);
+        turn_away(&request, &reason);
     else
         begin_or_wait(server, &request);
 }
@@ -329,6 +354,7 @@ static void heed_signals(struct server *server)
     if (count > 0 && !server->draining) {
         server->draining = true;
         take_waiting(server); /* turned away while their channel is there, the listener's */
+        exchange_close(&server->exchange);
         listener_close(&server->listener);
         if (server->session_count > 0)
             log_note("%s: no new sessions; %u running; once more to abort",
@@ -343,14 +369,17 @@ static void heed_signals(struct server *server)
 static int wait_for_work(struct server *server)
 {
     /* Once it has come, a signal keeps its descriptor readable: then EINTR alone tells the next. */
-    struct pollfd fds[] = {
+    struct pollfd fds[3 + EXCHANGE_FDS] = {
         {.fd = server->draining ? -1 : listener_fd(&server->listener), .events = POLLIN},
         {.fd = server->draining ? -1 : signals_fd(), .events = POLLIN},
         {.fd = server->done_fd, .events = POLLIN}};
+    unsigned count = 3 + exchange_poll_fds(&server->exchange, fds + 3, EXCHANGE_FDS);
     int64_t moment = server->session_count > 0 ? CLOCK_NEVER : server->wait_until;
     if (server->waiting_count > 0 && server->waiting[0].until < moment)
         moment = server->waiting[0].until;
-    return poll(fds, 3, clock_poll_ms(moment));
+    if (exchange_deadline(&server->exchange) < moment)
+        moment = exchange_deadline(&server->exchange);
+    return poll(fds, count, clock_poll_ms(moment));
 }
 
 static int nobody_came(const struct server *server, struct error *err)
@@ -371,6 +400,7 @@ static int loop(struct server *server, struct error *err)
             return error_is_set(err) ? -1 : 0;
         if (server->draining && server->session_count == 0)
             return 0;
+        exchange_work(&server->exchange);
         if (!server->draining && take_requests(server, err) < 0)
             return -1;
         if (server->session_count == 0 && clock_now() >= server->wait_until)
@@ -465,20 +495,37 @@ static int write_ticket(const struct server *server, struct error *err)
     return 0;
 }
 
+static int open_exchange(struct server *server, const char *lines, struct error *err)
+{
+    const struct server_job *job = server->job;
+    if (!job->exchange_port)
+        return 0;
+    struct exchange_job exchange = {.port = *job->exchange_port,
+                                    .addresses = lines,
+                                    .admission = &job->admission,
+                                    .timeout = job->timeout};
+    return exchange_open(&server->exchange, &exchange, err);
+}
+
 static int announce(struct server *server, struct error *err)
 {
-    char who[64];
+    char who[64], exchange[48] = "";
     char *lines = list_addresses(server, err);
     if (!lines)
         return error_set(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, "out of memory");
-    int rc = write_ticket(server, err) == 0 && write_ready_file(server, lines, err) == 0 ? 0 : -1;
+    int rc = open_exchange(server, lines, err) == 0 && write_ticket(server, err) == 0 &&
+                     write_ready_file(server, lines, err) == 0
+                 ? 0
+                 : -1;
+    if (server->exchange.open)
+        snprintf(exchange, sizeof exchange, ", exchange on TCP port %u", server->exchange.port);
     for (char *c = lines; *c; c++)
         if (*c == '\n')
             *c = c[1] ? ' ' : '\0';
     if (rc == 0)
-        log_note("serving on %s: %s, %s", lines[0] ? lines : "no address",
+        log_note("serving on %s: %s, %s%s", lines[0] ? lines : "no address",
                  server->job->sink->description,
-                 admission_describe(&server->job->admission, who, sizeof who));
+                 admission_describe(&server->job->admission, who, sizeof who), exchange);
     free(lines);
     return rc;
 }
@@ -507,6 +554,7 @@ int server_run(const struct server_job *job, struct error *err)
         rc = loop(&server, err);
     server.draining = true;
     take_waiting(&server);
+    exchange_close(&server.exchange);
     listener_close(&server.listener);
     end_sessions(&server);
     if (server.announced)

@@ -23,6 +23,7 @@ struct server_job {
     struct admission admission;
     struct sink *sink;      /* not owned */
     struct region *region;  /* not owned; NULL: the sink is no region */
+    const uint16_t *exchange_port; /* NULL: none; 0: any free one */
     const char *ready_file; /* NULL: none */
     const char *ticket;     /* where the ticket goes, "-": standard output; NULL: none */
 };

@@ -297,7 +297,6 @@ struct wire_message {
             char text[WIRE_MAX_TEXT + 1];
             char hint[WIRE_MAX_TEXT + 1];
         } error; /* ERROR and FAILED */
-        } error;
         struct {
             uint8_t token[WIRE_TOKEN_BYTES];
             char text[WIRE_MAX_MEET + 1]; /* 1 to WIRE_MAX_ADDRESSES lines */
@@ -334,7 +333,6 @@ enum wire_result wire_decode(const void *data, size_t len, struct wire_message *
  * in a session without WIRE_HELLO_MANY. */
 #define WIRE_MAX_EXTRA_MESSAGES (5 + 2 * WIRE_MAX_OBJECTS)
 unsigned wire_extra_messages(unsigned objects);
-}
 
 /* For streams: the length that a header announces, unchecked. */
 size_t wire_message_length(const uint8_t header[WIRE_HEADER_BYTES]);
