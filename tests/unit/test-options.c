@@ -885,6 +885,16 @@ static void make_sparse(const char *path)
     close(fd);
 }
 
+/* Whether its file system does. */
+static bool tells_holes(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    bool is_hole = lseek(fd, 1048576, SEEK_HOLE) == 1048576;
+
+    close(fd);
+    return is_hole;
+}
+
 static void test_sparse_segments_are_planned_with_their_holes(void **state)
 {
     struct bench *bench = *state;
@@ -892,8 +902,8 @@ static void test_sparse_segments_are_planned_with_their_holes(void **state)
     make_sparse("sparse");
     assert_int_equal(plan_as(bench, "sparse", "digits", PLAN_BY_DEST, true), 0);
     assert_int_equal(plan_size(bench->plan), 3 * 1048576 + 10);
-    if (plan_count(bench->plan) == 2)
-        skip(); /* the file system tells of no holes */
+    if (!tells_holes("sparse"))
+        skip();
     assert_true(plan_bytes(bench->plan) < 1048576);
     assert_int_equal(plan(bench, "sparse", "digits", PLAN_BY_DEST), 0);
     assert_int_equal(plan_bytes(bench->plan), 3 * 1048576 + 10);

@@ -58,6 +58,8 @@ static struct {
     bool times;         /* clock and files' times go by what follows, in ns */
     int64_t now;        /* the clock, which only sleep moves */
     int64_t written;    /* the time of all files */
+    int64_t lead;       /* how much later they were modified than changed */
+    bool is_block;      /* all files are block devices */
     bool is_rewritten;  /* in each sleep */
     const char *growth; /* is appended to "digits" in the first sleep */
     int sleeps;
@@ -136,8 +138,12 @@ int fstat(int fd, struct stat *st)
 {
     int rc = fstatat(fd, "", st, AT_EMPTY_PATH);
 
-    if (rc == 0 && fake.times)
-        st->st_mtim = st->st_ctim = to_timespec(fake.written);
+    if (rc == 0 && fake.times) {
+        st->st_ctim = to_timespec(fake.written);
+        st->st_mtim = to_timespec(fake.written + fake.lead);
+    }
+    if (rc == 0 && fake.is_block)
+        st->st_mode = S_IFBLK | 0600;
     return rc;
 }
 
@@ -648,7 +654,39 @@ static void test_a_file_has_the_size_that_it_came_to(void **state)
     assert_int_equal(source_verify(bench->source, &bench->err), 0);
 }
 
-static void test_streams_are_not_waited_for(void **state)
+static void test_a_file_is_waited_for_by_either_time(void **state)
+{
+    struct bench *bench = *state;
+
+    set_clock();
+    fake.written = coarse_now();
+    fake.lead = -NS_PER_S;
+    added(bench, "digits");
+    assert_int_equal(fake.sleeps, 3);
+    make_file("other", "x");
+    fake.written = coarse_now() - NS_PER_S;
+    fake.lead = NS_PER_S;
+    added(bench, "other");
+    assert_int_equal(fake.sleeps, 6);
+}
+
+static void test_either_time_tells_a_change(void **state)
+{
+    struct bench *bench = *state;
+
+    set_clock();
+    fake.written = NS_PER_S;
+    added(bench, "digits");
+    fake.lead = 1;
+    assert_int_equal(source_verify(bench->source, &bench->err), -1);
+    error_clear(&bench->err);
+    fake.written++;
+    fake.lead = -1;
+    assert_int_equal(source_verify(bench->source, &bench->err), -1);
+    assert_error(bench, ERROR_DATA, "digits", "changed");
+}
+
+static void test_only_regular_files_are_waited_for(void **state)
 {
     struct bench *bench = *state;
     char path[32];
@@ -659,6 +697,7 @@ static void test_streams_are_not_waited_for(void **state)
     added(bench, path);
     added(bench, "/proc/version");
     added(bench, "/dev/zero@+1");
+    added(bench, "/dev/null");
     assert_int_equal(fake.sleeps, 0);
 }
 
@@ -877,6 +916,10 @@ static void test_a_sparse_file_becomes_data_and_holes(void **state)
                  {3 * MIB, MIB, HERE, false}, {4 * MIB, 476 * KIB, HERE, true});
 
     begin_plan(bench, PLAN_AS_GIVEN);
+    add_sparse(bench, "layout@2500K+500K"); /* before data, as another hole is */
+    ASSERT_PARTS(bench, {2500 * KIB, 500 * KIB, HERE, true});
+
+    begin_plan(bench, PLAN_AS_GIVEN);
     add_sparse(bench, "layout@1M+1M");
     ASSERT_PARTS(bench, {MIB, MIB, HERE, false});
 
@@ -980,6 +1023,11 @@ static void test_only_regular_files_are_asked_for_holes(void **state)
     assert_int_equal(fake.seek_calls, 0);
     assert_int_equal(plan_piece(bench->plan, 0, NULL)->length, MIB);
     assert_true(plan_piece(bench->plan, 2, NULL)->length == PLAN_UNKNOWN);
+    fake.is_block = true;
+    begin_plan(bench, PLAN_AS_GIVEN);
+    add_sparse(bench, "layout");
+    ASSERT_PARTS(bench, {0, MIB, HERE, false});
+    assert_int_equal(fake.seek_calls, 0);
 }
 
 /* Adds a file of 1 MiB, and so many others that it was closed since. */
@@ -1174,6 +1222,10 @@ static void test_each_plan_is_another(void **state)
         "digits@3+3=9",
         "digits@=0 other@=100 third@=200",
         "digits@=0 third@=100 other@=200",
+        "other@=0 third@=100",
+        "other@=100 third@=0",
+        "digits@+1=0 digits@+1=3 digits@+1=9",
+        "digits@+1=0 digits@+1=4 digits@+1=9",
     };
     struct bench *bench = *state;
     struct identity found[COUNT_OF(plans)];
@@ -1199,6 +1251,16 @@ static void test_holes_make_another_plan(void **state)
     assert_false(equal(identity_of(bench, "layout", true), filled));
     assert_false(equal(identity_of(bench, "layout", true), shorter)); /* by the size alone */
     assert_true(equal(identity_of(bench, "layout", true), identity_of(bench, "layout", true)));
+}
+
+static void test_a_hole_is_the_gap_that_it_makes(void **state)
+{
+    static const struct range data[] = {{0, MIB}, {2 * MIB, 3 * MIB}};
+    struct bench *bench = *state;
+
+    make_layout(3 * MIB, data, 2);
+    assert_true(equal(identity_of(bench, "layout", true),
+                      identity_of(bench, "layout@+1M layout@2M=2M", false)));
 }
 
 static void test_a_changed_file_is_another(void **state)
@@ -1241,11 +1303,31 @@ static void test_a_file_is_known_by_inode_size_and_times(void **state)
     assert_false(equal(before, identity_of(bench, "other", true)));
     fake.written++;
     assert_false(equal(before, identity_of(bench, "digits", true)));
-    fake.written += NS_PER_S - 1;
+    fake.lead = -1;
+    assert_false(equal(before, identity_of(bench, "digits", true)));
+    fake.written = NS_PER_S;
+    fake.lead = 1;
+    assert_false(equal(before, identity_of(bench, "digits", true)));
+    fake.lead = 0;
+    fake.written += NS_PER_S;
     assert_false(equal(before, identity_of(bench, "digits", true)));
     fake.written = NS_PER_S;
     append_to("digits", "x");
     assert_false(equal(before, identity_of(bench, "digits@+10", true)));
+}
+
+static void test_a_block_device_is_known_without_its_times(void **state)
+{
+    struct bench *bench = *state;
+    struct identity before;
+
+    make_file("other", "0123456789");
+    set_clock();
+    fake.is_block = true;
+    before = identity_of(bench, "digits", true);
+    fake.written += NS_PER_S;
+    assert_true(equal(before, identity_of(bench, "digits", true)));
+    assert_false(equal(before, identity_of(bench, "other", true)));
 }
 
 static void test_a_stream_is_never_the_same(void **state)
@@ -1553,7 +1635,9 @@ int main(void)
         TEST(test_a_change_in_the_tick_of_the_one_before_it_shows_at_the_end),
         TEST(test_a_file_written_all_the_time_has_changed),
         TEST(test_a_file_has_the_size_that_it_came_to),
-        TEST(test_streams_are_not_waited_for),
+        TEST(test_a_file_is_waited_for_by_either_time),
+        TEST(test_either_time_tells_a_change),
+        TEST(test_only_regular_files_are_waited_for),
         TEST(test_many_files_are_read_though_few_stay_open),
         TEST(test_a_stream_stays_open_among_many_files),
         TEST(test_a_replaced_file_is_told_when_it_is_opened_again),
@@ -1576,8 +1660,10 @@ int main(void)
         TEST(test_unchanged_files_are_the_same),
         TEST(test_each_plan_is_another),
         TEST(test_holes_make_another_plan),
+        TEST(test_a_hole_is_the_gap_that_it_makes),
         TEST(test_a_changed_file_is_another),
         TEST(test_a_file_is_known_by_inode_size_and_times),
+        TEST(test_a_block_device_is_known_without_its_times),
         TEST(test_a_stream_is_never_the_same),
         TEST(test_a_pipe_is_a_stream_of_unknown_length),
         TEST(test_a_read_of_a_stream_takes_no_more_than_asked),
