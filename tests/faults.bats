@@ -51,7 +51,7 @@ is_acknowledged() {
 # A write that goes on for as long as the tests take: 768 MiB.
 start_long_write() {
   truncate -s 768M source
-  start_client write write source "$dest"
+  start_client write write --sparse=never source "$dest"
   wait_for_text "$client_err" 'received GRANT'
 }
 
@@ -416,7 +416,7 @@ assert_nothing_left() {
   truncate -s 1G long
   truncate -s 64M part
   for _ in {1..16}; do again+=(part@=0); done
-  start_process busy-write "$RDMAPUT" write --trace long "$dest"
+  start_process busy-write "$RDMAPUT" write --trace --sparse=never long "$dest"
   assert_interrupted_at_once
   start_region
   start_process busy-post "$RDMAPUT" post --trace "${again[@]}" "$ticket"

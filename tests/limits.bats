@@ -153,7 +153,7 @@ read_memory() {
   [ "$fabric" != siw ] || size=512
   truncate -s ${size}M source
   start_server -v --discard
-  start_process write "$RDMAPUT" write -v source "$dest"
+  start_process write "$RDMAPUT" write -v --sparse=never source "$dest"
   watch_memory "$process_pid" 120
   wait_process "$process_pid" 5
   assert_equal "$process_status" 0
@@ -199,7 +199,7 @@ read_memory() {
     [ "$at" -gt $last ] || printf 'x' | dd of=source bs=1 seek="$at" conv=notrunc status=none
   done
   start_server -v --discard --once
-  RUN_LIMIT=400 run rdmaput write -v source "$dest"
+  RUN_LIMIT=400 run rdmaput write -v --sparse=never source "$dest"
   assert_run 0 "${size/[MG]/.00 }"
   wait_server
   assert_equal "$server_status" 0

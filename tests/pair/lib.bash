@@ -82,7 +82,7 @@ send_case() { # CASE COMMAND
   if [ "$2" = post ]; then to=$(< "$shared/$1.ticket"); fi
   if [ "$vanishes" != nobody ]; then
     timeout=(--timeout "${TIMEOUT_MS}ms")
-    case $2 in write) what=(large) ;; post) what=(--segments-from list) ;; esac
+    case $2 in write) what=(--sparse=never large) ;; post) what=(--segments-from list) ;; esac
   fi
   "$RDMAPUT" "$2" --trace --wait 20s "${timeout[@]}" "${what[@]}" "$to" > "$shared/$1.out" 2> "$log" &
   if [ "$vanishes" != nobody ]; then
