@@ -688,32 +688,57 @@ static void waiting_clients_are_not_driven_out(void **state)
     }
 }
 
-static void clients_that_are_not_allowed_drive_nobody_out(void **state)
+/* Clients from 127.0.0.1 that are slow to say HELLO, in front of others. */
+static void dial_slowly(struct bench *bench, int *slow, unsigned count)
 {
-    struct bench *bench = *state;
-    int slow[EXCHANGE_GUESTS - 1], refused[2 * EXCHANGE_GUESTS];
-    uint8_t token[WIRE_TOKEN_BYTES];
-
     allow_only(bench, "127.0.0.1/32");
     open_exchange(bench);
-    for (unsigned i = 0; i < COUNT_OF(slow); i++) {
+    for (unsigned i = 0; i < count; i++) {
         slow[i] = dial(bench);
         pump_until_count(bench, i + 1);
     }
-    for (unsigned i = 0; i < COUNT_OF(refused); i++) {
-        struct wire_refusal refusal;
+}
 
-        refused[i] = dial_from(bench, "127.0.0.2");
-        hear_refusal(bench, refused[i], &refusal);
-        assert_int_equal(refusal.status, 69);
-    }
-    for (unsigned i = 0; i < COUNT_OF(slow); i++) {
+static void assert_can_meet(struct bench *bench, const int *slow, unsigned count)
+{
+    uint8_t token[WIRE_TOKEN_BYTES];
+
+    for (unsigned i = 0; i < count; i++) {
         say_hello(slow[i]);
         hear_meet(bench, slow[i], token);
         close(slow[i]);
     }
-    for (unsigned i = 0; i < COUNT_OF(refused); i++)
-        close(refused[i]);
+}
+
+static void clients_that_are_not_allowed_drive_nobody_out(void **state)
+{
+    struct bench *bench = *state;
+    int slow[EXCHANGE_GUESTS];
+
+    dial_slowly(bench, slow, EXCHANGE_GUESTS);
+    for (unsigned i = 0; i < 3; i++) {
+        struct wire_refusal refusal;
+        int fd = dial_from(bench, "127.0.0.2");
+
+        hear_refusal(bench, fd, &refusal);
+        assert_int_equal(refusal.status, 69);
+        close(fd);
+    }
+    assert_can_meet(bench, slow, EXCHANGE_GUESTS);
+}
+
+static void clients_that_were_refused_go_first(void **state)
+{
+    struct bench *bench = *state;
+    int slow[EXCHANGE_GUESTS], refused;
+
+    dial_slowly(bench, slow, EXCHANGE_GUESTS - 1);
+    refused = dial_from(bench, "127.0.0.2");
+    pump_until_count(bench, EXCHANGE_GUESTS);
+    slow[EXCHANGE_GUESTS - 1] = dial(bench);
+    pump_for(bench, 20 * CLOCK_NS_PER_MS);
+    assert_can_meet(bench, slow, EXCHANGE_GUESTS);
+    close(refused);
 }
 
 static void no_more_descriptors_are_asked_for_than_there_is_room(void **state)
@@ -1457,6 +1482,7 @@ int main(void)
         test(silent_clients_keep_nobody_out),
         test(waiting_clients_are_not_driven_out),
         test(clients_that_are_not_allowed_drive_nobody_out),
+        test(clients_that_were_refused_go_first),
         test(no_more_descriptors_are_asked_for_than_there_is_room),
         test(a_lack_of_descriptors_is_waited_out),
         test(a_port_in_use_is_an_error_with_a_hint),
