@@ -1082,6 +1082,21 @@ static void what_follows_the_welcome_is_a_meet(void **state)
     }
 }
 
+static void a_message_other_than_meet_is_named(void **state)
+{
+    const struct wire_message ping = {.type = WIRE_PING};
+    uint8_t answer[2 * WIRE_MESSAGE_BYTES];
+    size_t len = WIRE_WELCOME_BYTES;
+    struct visit visit;
+
+    (void)state;
+    encode_answer(ADDRESSES, answer);
+    len += wire_encode(&ping, answer + len);
+    visit_script(&visit, answer, len, false, LONG_NS);
+    assert_failed(&visit, ERROR_PROTOCOL);
+    assert_string_equal(visit.err.text, "received PING where MEET was due");
+}
+
 static void addresses_are_numbers_with_a_port(void **state)
 {
     static const char *const wrong[] = {
@@ -1099,6 +1114,7 @@ static void addresses_are_numbers_with_a_port(void **state)
         visit_script(&visit, answer, len, false, LONG_NS);
         assert_failed(&visit, ERROR_PROTOCOL);
         assert_non_null(strstr(visit.err.text, "an address that is none"));
+        assert_null(strchr(visit.err.text, 0xff));
     }
 }
 
@@ -1499,6 +1515,7 @@ int main(void)
         cmocka_unit_test(a_refusal_says_why_whether_the_server_closes_or_not),
         cmocka_unit_test(a_short_refusal_is_no_welcome),
         cmocka_unit_test(what_follows_the_welcome_is_a_meet),
+        cmocka_unit_test(a_message_other_than_meet_is_named),
         cmocka_unit_test(addresses_are_numbers_with_a_port),
         cmocka_unit_test(sixteen_addresses_are_taken),
         cmocka_unit_test(that_nobody_listens_is_said_with_a_hint),
