@@ -245,6 +245,40 @@ static void no_bytes_make_no_extent(void **state)
     assert_true(digest_equal(&value, &whole));
 }
 
+static void bytes_leave_gaps_out(void **state)
+{
+    assert_int_equal(digest_bytes(*state), 0);
+    assert_true(digest_add(*state, 5, data, 10));
+    assert_int_equal(digest_bytes(*state), 10);
+    assert_true(digest_add(*state, 1000, data, 0));
+    assert_int_equal(digest_bytes(*state), 10);
+    assert_true(digest_add(*state, 1000, data, 7));
+    assert_int_equal(digest_bytes(*state), 17);
+    assert_false(digest_add(*state, 1006, data, 1));
+    assert_int_equal(digest_bytes(*state), 17);
+}
+
+static void nothing_is_left_after_a_reset(void **state)
+{
+    struct digest_value value, fresh = VALUE_OF({3, 500}, {900, 40});
+
+    assert_true(digest_add(*state, 10, data, 77));
+    assert_true(digest_add(*state, 2000, data, 5000));
+    digest_value(*state, &value);
+    digest_reset(*state);
+    assert_int_equal(digest_end(*state), 0);
+    assert_int_equal(digest_bytes(*state), 0);
+    digest_value(*state, &value);
+    assert_hex(value.data, HEX_EMPTY);
+    assert_hex(value.map, HEX_EMPTY);
+    assert_int_equal(value.size, 0);
+    assert_int_equal(value.bytes, 0);
+    assert_true(digest_add(*state, 3, data, 500));
+    assert_true(digest_add(*state, 900, data + 500, 40));
+    digest_value(*state, &value);
+    assert_true(digest_equal(&value, &fresh));
+}
+
 static void every_field_counts_when_compared(void **state)
 {
     struct digest_value value = VALUE_OF({0, 10}), other;
@@ -295,6 +329,8 @@ int main(void)
         WITH_DIGEST(data_may_not_go_back),
         WITH_DIGEST(an_offset_that_overflows_is_refused),
         WITH_DIGEST(no_bytes_make_no_extent),
+        WITH_DIGEST(bytes_leave_gaps_out),
+        WITH_DIGEST(nothing_is_left_after_a_reset),
         cmocka_unit_test(every_field_counts_when_compared),
         cmocka_unit_test(hexadecimal_is_lower_case),
     };

@@ -21,8 +21,7 @@
 #include "fake-provider.h"
 
 #define PEER "192.0.2.7:7475"
-#define SLOTS 2
-#define COUNT (SLOTS + WIRE_EXTRA_MESSAGES)
+#define COUNT 8
 #define DEPTH 20
 
 struct bench {
@@ -42,7 +41,7 @@ static int setup(void **state)
     *state = bench;
     if (writer_init(&bench->writer, &bench->fake.id, PEER, DEPTH, 1, &bench->err) < 0)
         return -1;
-    return messages_open(&bench->messages, &bench->fake.id, SLOTS, &bench->err);
+    return messages_open(&bench->messages, &bench->fake.id, COUNT, &bench->err);
 }
 
 static int teardown(void **state)
@@ -135,7 +134,7 @@ static void test_all_receives_are_posted_at_once(void **state)
     struct bench *bench = *state;
     uint64_t starts[COUNT];
 
-    assert_int_equal(messages_count(SLOTS), COUNT);
+    assert_int_equal(bench->messages.count, COUNT);
     assert_int_equal(bench->fake.receive_count, COUNT);
     for (unsigned i = 0; i < COUNT; i++) {
         const struct fake_receive *posted = &bench->fake.receives[i];
@@ -162,7 +161,7 @@ static void test_the_memory_is_whole_pages_that_the_peer_cannot_write(void **sta
     assert_true(mr->length >= 2 * (size_t)COUNT * WIRE_MESSAGE_BYTES);
 }
 
-static void test_the_most_slots_have_their_buffers(void **state)
+static void test_the_most_messages_have_their_buffers(void **state)
 {
     struct bench *bench = *state;
     uint64_t starts[2 * MESSAGES_MAX];
@@ -172,7 +171,7 @@ static void test_the_most_slots_have_their_buffers(void **state)
     bench->fake.receive_count = 0;
     assert_int_equal(
         writer_init(&bench->writer, &bench->fake.id, PEER, MESSAGES_MAX, 1, &bench->err), 0);
-    assert_int_equal(messages_open(&bench->messages, &bench->fake.id, WIRE_MAX_SLOTS, &bench->err),
+    assert_int_equal(messages_open(&bench->messages, &bench->fake.id, MESSAGES_MAX, &bench->err),
                      0);
     assert_int_equal(bench->fake.receive_count, MESSAGES_MAX);
     for (unsigned i = 0; i < MESSAGES_MAX; i++) {
@@ -183,6 +182,33 @@ static void test_the_most_slots_have_their_buffers(void **state)
     }
     assert_buffers_are_distinct(bench, starts, 2 * MESSAGES_MAX);
     assert_false(messages_can_send(&bench->messages, &bench->writer));
+}
+
+static void test_one_message_is_enough(void **state)
+{
+    struct bench *bench = *state;
+    uint64_t starts[2];
+
+    messages_close(&bench->messages);
+    bench->fake.receive_count = 0;
+    assert_int_equal(messages_open(&bench->messages, &bench->fake.id, 1, &bench->err), 0);
+    assert_int_equal(bench->fake.receive_count, 1);
+    send_grant(bench, 1);
+    starts[0] = bench->fake.receives[0].entry.addr;
+    starts[1] = fake_last(&bench->fake)->entries[0].addr;
+    assert_buffers_are_distinct(bench, starts, 2);
+    assert_false(messages_can_send(&bench->messages, &bench->writer));
+    fake_run(&bench->fake, 1);
+    take_sent(bench);
+    assert_true(messages_can_send(&bench->messages, &bench->writer));
+}
+
+/* The wr_id has a byte for a buffer's number, and the most there can be must fit. */
+static void test_a_buffers_number_fits_its_wr_id(void **state)
+{
+    (void)state;
+    assert_true(2 * MESSAGES_MAX <= UINT8_MAX + 1);
+    assert_int_equal(MESSAGES_MAX, WIRE_MAX_SLOTS + wire_extra_messages(WIRE_MAX_OBJECTS));
 }
 
 static void test_closing_gives_the_memory_back(void **state)
@@ -200,7 +226,7 @@ static void test_memory_that_cannot_be_registered_is_told(void **state)
     struct messages other;
 
     bench->fake.fail_registration = ENOMEM;
-    assert_int_equal(messages_open(&other, &bench->fake.id, SLOTS, &bench->err), -1);
+    assert_int_equal(messages_open(&other, &bench->fake.id, COUNT, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_RESOURCE);
     assert_int_equal(bench->err.stage, STAGE_REGISTER);
     assert_non_null(strstr(bench->err.text, "messages"));
@@ -216,7 +242,7 @@ static void test_a_receive_that_cannot_be_posted_leaves_nothing(void **state)
 
     bench->fake.fail_receive = COUNT; /* the last one */
     bench->fake.fail_errno = -ENOMEM;
-    assert_int_equal(messages_open(&other, &bench->fake.id, SLOTS, &bench->err), -1);
+    assert_int_equal(messages_open(&other, &bench->fake.id, COUNT, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_RESOURCE);
     assert_int_equal(bench->err.stage, STAGE_POST);
     assert_non_null(strstr(bench->err.text, strerror(ENOMEM)));
@@ -447,7 +473,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_all_receives_are_posted_at_once),
         TEST(test_the_memory_is_whole_pages_that_the_peer_cannot_write),
-        TEST(test_the_most_slots_have_their_buffers),
+        TEST(test_the_most_messages_have_their_buffers),
+        TEST(test_one_message_is_enough),
+        TEST(test_a_buffers_number_fits_its_wr_id),
         TEST(test_closing_gives_the_memory_back),
         TEST(test_memory_that_cannot_be_registered_is_told),
         TEST(test_a_receive_that_cannot_be_posted_leaves_nothing),
