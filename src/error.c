@@ -155,8 +155,8 @@ void error_nest(struct error *err, const char *subject)
 {
     char text[sizeof err->text];
     if (err->subject[0] && strcmp(err->subject, subject) != 0) {
-        snprintf(text, sizeof text, "%s: %.*s", err->subject,
-                 (int)(sizeof text - sizeof err->subject - 3), err->text);
+        int room = (int)(sizeof text - strlen(err->subject) - sizeof ": ");
+        snprintf(text, sizeof text, "%s: %.*s", err->subject, room, err->text);
         memcpy(err->text, text, sizeof text);
     }
     snprintf(err->subject, sizeof err->subject, "%s", subject);

@@ -96,6 +96,84 @@ static void test_long_texts_are_cut_and_the_reason_stays(void **state)
     assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
 }
 
+static void test_another_subject_goes_before_the_first(void **state)
+{
+    struct error err = {.class = ERROR_NONE};
+
+    (void)state;
+    error_set(&err, ERROR_STORAGE, STAGE_COMMIT, "/srv/x", "cannot write");
+    error_hint(&err, "make room");
+    error_nest(&err, "10.0.0.2:7475");
+    assert_int_equal(err.class, ERROR_STORAGE);
+    assert_int_equal(err.stage, STAGE_COMMIT);
+    assert_string_equal(err.subject, "10.0.0.2:7475");
+    assert_string_equal(err.text, "/srv/x: cannot write");
+    assert_string_equal(err.hint, "make room");
+    error_nest(&err, "10.0.0.2:7475");
+    assert_string_equal(err.text, "/srv/x: cannot write");
+    error_nest(&err, "outer");
+    assert_string_equal(err.subject, "outer");
+    assert_string_equal(err.text, "10.0.0.2:7475: /srv/x: cannot write");
+}
+
+static void test_an_error_without_a_subject_gets_one(void **state)
+{
+    struct error err = {.class = ERROR_NONE};
+
+    (void)state;
+    error_set(&err, ERROR_STORAGE, STAGE_NONE, NULL, "cannot write");
+    error_nest(&err, "file");
+    assert_string_equal(err.subject, "file");
+    assert_string_equal(err.text, "cannot write");
+}
+
+static void test_long_errors_nest(void **state)
+{
+    struct error err = {.class = ERROR_NONE};
+    char subject[sizeof(err.subject) + 10], text[sizeof(err.text)];
+
+    (void)state;
+    memset(subject, 's', sizeof(subject) - 1);
+    subject[sizeof(subject) - 1] = '\0';
+    memset(text, 't', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    error_set(&err, ERROR_STORAGE, STAGE_NONE, subject, "%s", text);
+    error_nest(&err, "file");
+    assert_string_equal(err.subject, "file");
+    assert_in_range(strlen(err.text), sizeof(err.text) / 2, sizeof(err.text) - 1);
+    assert_memory_equal(err.text, subject, sizeof(err.subject) - 1);
+    assert_memory_equal(err.text + sizeof(err.subject) - 1, ": ttt", 5);
+    error_nest(&err, subject);
+    assert_int_equal(strlen(err.subject), sizeof(err.subject) - 1);
+}
+
+/* What fits is not cut. */
+static void test_a_short_subject_leaves_the_text_whole(void **state)
+{
+    struct error err = {.class = ERROR_NONE};
+    char text[sizeof(err.text) - 6];
+
+    (void)state;
+    memset(text, 't', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    error_set(&err, ERROR_STORAGE, STAGE_NONE, "name", "%s", text);
+    error_nest(&err, "peer");
+    assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+    assert_memory_equal(err.text, "name: t", 7);
+}
+
+static void test_a_text_is_appended_where_there_is_one(void **state)
+{
+    struct error err = {.class = ERROR_NONE};
+
+    (void)state;
+    error_append(&err, "; %d more", 1);
+    assert_string_equal(err.text, "");
+    error_set(&err, ERROR_STORAGE, STAGE_NONE, NULL, "cannot write");
+    error_append(&err, "; %d more", 2);
+    assert_string_equal(err.text, "cannot write; 2 more");
+}
+
 static void test_exit_statuses(void **state)
 {
     static const struct {
@@ -319,6 +397,11 @@ int main(void)
         cmocka_unit_test(test_the_first_hint_wins),
         cmocka_unit_test(test_the_system_says_why),
         cmocka_unit_test(test_long_texts_are_cut_and_the_reason_stays),
+        cmocka_unit_test(test_another_subject_goes_before_the_first),
+        cmocka_unit_test(test_an_error_without_a_subject_gets_one),
+        cmocka_unit_test(test_long_errors_nest),
+        cmocka_unit_test(test_a_short_subject_leaves_the_text_whole),
+        cmocka_unit_test(test_a_text_is_appended_where_there_is_one),
         cmocka_unit_test(test_exit_statuses),
         cmocka_unit_test(test_statuses_from_a_peer),
         cmocka_unit_test(test_stages_have_names),
