@@ -194,6 +194,13 @@ static int recall_entry(struct loader *loader, const struct plan_entry *entry, i
     return 0;
 }
 
+/* The bytes to hash at once, when so many were hashed before. */
+static uint32_t recall_size(uint64_t bytes)
+{
+    uint64_t left = LOADER_RECALL_BYTES - bytes;
+    return left < RECALL_BUFFER ? (uint32_t)left : RECALL_BUFFER;
+}
+
 int loader_recall(struct loader *loader, uint64_t dest, struct wire_extent *extents,
                   unsigned most_extents, int stop_fd, struct error *err)
 {
@@ -205,7 +212,7 @@ int loader_recall(struct loader *loader, uint64_t dest, struct wire_extent *exte
         return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
                                "cannot compare what was kept");
     while (bytes < LOADER_RECALL_BYTES &&
-           plan_walk(loader->plan, &next, dest, RECALL_BUFFER, &entry) &&
+           plan_walk(loader->plan, &next, dest, recall_size(bytes), &entry) &&
            note_extent(extents, &count, most_extents, entry.dest, entry.length)) {
         if (recall_entry(loader, &entry, stop_fd, err) < 0)
             return -1;

@@ -674,6 +674,241 @@ static void test_a_load_can_be_filled_again_after_an_error(void **state)
 }
 
 /*
+ * One object after another
+ */
+
+static void test_another_object_begins_with_an_empty_digest(void **state)
+{
+    struct bench *bench = *state;
+    struct plan *first_plan;
+    struct source *first_source;
+
+    begin(bench, PLAN_BY_DEST);
+    add(bench, "digits");
+    add(bench, "letters@=100");
+    seal_roomy(bench);
+    deliver_all(bench);
+    first_plan = bench->plan;
+    first_source = bench->source;
+
+    bench->plan = plan_new(PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    bench->source = source_new(&bench->err);
+    add(bench, "letters@1");
+    assert_int_equal(plan_seal(bench->plan, &(size_t){0}, &(size_t){0}), PLAN_OK);
+    digest_reset(bench->digest);
+    bench->object_end = bench->arrived = 0;
+    loader_begin(&bench->loader, bench->plan, bench->source);
+    assert_int_equal(digest_bytes(bench->loader.digest), 0);
+    assert_int_equal(digest_end(bench->loader.digest), 0);
+    plan_free(first_plan);
+    source_free(first_source);
+    deliver_all(bench);
+    assert_object(bench, "bcdef", 5);
+    assert_digests_agree(bench);
+}
+
+static void test_an_object_can_be_loaded_after_one_that_failed(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST);
+    add(bench, "digits");
+    seal_roomy(bench);
+    assert_int_equal(truncate("digits", 4), 0);
+    fill(bench);
+    assert_load_error(bench, ERROR_DATA, "digits", "shorter");
+    fill(bench);
+    assert_int_equal(bench->load.work_count, 0);
+    assert_false(bench->load.last);
+
+    source_free(bench->source);
+    plan_free(bench->plan);
+    bench->plan = plan_new(PLAN_BY_DEST, PLAN_TARGET_SLOT);
+    bench->source = source_new(&bench->err);
+    add(bench, "letters");
+    assert_int_equal(plan_seal(bench->plan, &(size_t){0}, &(size_t){0}), PLAN_OK);
+    loader_begin(&bench->loader, bench->plan, bench->source);
+    deliver_all(bench);
+    assert_object(bench, "abcdef", 6);
+    assert_digests_agree(bench);
+}
+
+static void test_a_loader_without_a_digest_begins_too(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, PLAN_BY_DEST);
+    add(bench, "digits");
+    seal(bench, limits(1, 100, 1), 100, 1, false);
+    loader_begin(&bench->loader, bench->plan, bench->source);
+    deliver_all(bench);
+    assert_object(bench, "0123456789", 10);
+}
+
+/*
+ * Recalling
+ */
+
+static int recall(struct bench *bench, uint64_t dest, struct wire_extent *extents, unsigned most)
+{
+    int count = loader_recall(&bench->loader, dest, extents, most, bench->stop[0], &bench->err);
+
+    if (error_is_set(&bench->err))
+        fail_msg("%s", bench->err.text);
+    return count;
+}
+
+static void assert_extent(const struct wire_extent *extent, uint64_t offset, uint64_t length)
+{
+    assert_int_equal(extent->offset, offset);
+    assert_int_equal(extent->length, length);
+}
+
+static void assert_recalled(const struct bench *bench, const char *data, size_t bytes, uint64_t end)
+{
+    struct digest *expected = digest_new();
+    struct digest_value a, b;
+
+    assert_true(digest_add(expected, 0, data, bytes));
+    digest_value(expected, &a);
+    digest_value(bench->loader.digest, &b);
+    assert_memory_equal(a.data, b.data, DIGEST_BYTES);
+    assert_int_equal(b.bytes, bytes);
+    assert_int_equal(b.size, end);
+    digest_free(expected);
+}
+
+static void begin_gaps(struct bench *bench)
+{
+    begin(bench, PLAN_BY_DEST);
+    add(bench, "digits@=20"); /* {20, 10} */
+    add(bench, "letters@=0"); /* {0, 6} */
+    add(bench, "digits@+3=10"); /* {10, 3} */
+    seal_roomy(bench);
+}
+
+static void test_a_recall_is_cut_at_its_end(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_extent extents[4];
+
+    begin_gaps(bench);
+    assert_int_equal(recall(bench, 24, extents, 4), 3);
+    assert_extent(&extents[0], 0, 6);
+    assert_extent(&extents[1], 10, 3);
+    assert_extent(&extents[2], 20, 4);
+    assert_recalled(bench, "abcdef0120123", 13, 24);
+    assert_int_equal(recall(bench, 24, extents, 4), 0);
+    assert_recalled(bench, "abcdef0120123", 13, 24);
+    assert_int_equal(recall(bench, 1000, extents, 4), 1);
+    assert_extent(&extents[0], 24, 6);
+    assert_recalled(bench, "abcdef0120123456789", 19, 30);
+    assert_int_equal(recall(bench, 1000, extents, 4), 0);
+}
+
+static void test_a_recall_before_the_first_byte_is_empty(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_extent extents[4];
+
+    begin(bench, PLAN_BY_DEST);
+    add(bench, "letters@=10");
+    seal_roomy(bench);
+    assert_int_equal(recall(bench, 0, extents, 4), 0);
+    assert_int_equal(recall(bench, 10, extents, 4), 0);
+    assert_int_equal(recall(bench, 11, extents, 4), 1);
+    assert_extent(&extents[0], 10, 1);
+}
+
+static void test_pieces_that_adjoin_are_one_extent_of_a_recall(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_extent extents[1];
+
+    begin(bench, PLAN_BY_DEST);
+    add(bench, "letters");
+    add(bench, "digits");
+    seal_roomy(bench);
+    assert_int_equal(recall(bench, 16, extents, 1), 1);
+    assert_extent(&extents[0], 0, 16);
+    assert_recalled(bench, "abcdef0123456789", 16, 16);
+}
+
+static void test_a_recall_has_at_most_so_many_extents(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_extent extents[3] = {[2] = {77, 77}};
+
+    begin_gaps(bench);
+    assert_int_equal(recall(bench, 30, extents, 2), 2);
+    assert_extent(&extents[0], 0, 6);
+    assert_extent(&extents[1], 10, 3);
+    assert_extent(&extents[2], 77, 77);
+    assert_recalled(bench, "abcdef012", 9, 13);
+    assert_int_equal(recall(bench, 30, extents, 2), 1);
+    assert_extent(&extents[0], 20, 10);
+    assert_recalled(bench, "abcdef0120123456789", 19, 30);
+    assert_int_equal(recall(bench, 30, extents, 2), 0);
+}
+
+static void make_large(const char *path, uint64_t bytes)
+{
+    make_file(path, "", 0);
+    assert_int_equal(truncate(path, (off_t)bytes), 0);
+}
+
+static void test_a_recall_has_at_most_so_many_bytes(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_extent extents[4];
+    uint64_t at;
+
+    make_large("large", LOADER_RECALL_BYTES + 1000);
+    begin(bench, PLAN_BY_DEST);
+    add(bench, "large@+8");
+    add(bench, "large@8");
+    seal_roomy(bench);
+    assert_int_equal(recall(bench, UINT64_MAX, extents, 4), 1);
+    assert_int_equal(extents[0].offset, 0);
+    assert_in_range(extents[0].length, LOADER_RECALL_BYTES / 2, LOADER_RECALL_BYTES);
+    assert_int_equal(digest_end(bench->loader.digest), extents[0].length);
+    at = extents[0].length;
+    while (recall(bench, UINT64_MAX, extents, 4) > 0) {
+        assert_int_equal(extents[0].offset, at);
+        at += extents[0].length;
+    }
+    assert_int_equal(at, LOADER_RECALL_BYTES + 1000);
+}
+
+static void test_beginning_anew_recalls_from_the_start(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_extent extents[4];
+
+    begin_gaps(bench);
+    assert_int_equal(recall(bench, 12, extents, 4), 2);
+    loader_begin(&bench->loader, bench->plan, bench->source);
+    assert_int_equal(digest_bytes(bench->loader.digest), 0);
+    assert_int_equal(recall(bench, 12, extents, 4), 2);
+    assert_extent(&extents[0], 0, 6);
+    assert_extent(&extents[1], 10, 2);
+    assert_recalled(bench, "abcdef01", 8, 12);
+}
+
+static void test_a_source_that_shrank_ends_a_recall(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_extent extents[4];
+
+    begin_gaps(bench);
+    assert_int_equal(truncate("letters", 2), 0);
+    assert_int_equal(
+        loader_recall(&bench->loader, 30, extents, 4, bench->stop[0], &bench->err), -1);
+    assert_int_equal(bench->err.class, ERROR_DATA);
+    assert_string_equal(bench->err.subject, "letters");
+}
+
+/*
  * Objects at random
  */
 
@@ -733,6 +968,67 @@ static void test_random_objects_arrive(void **state)
     }
 }
 
+/* What is recalled, and how it is cut. */
+static void recall_at_random(struct bench *bench, uint64_t dest)
+{
+    struct wire_extent extents[WIRE_MAX_RECALLED];
+    unsigned most = 1 + random_below(5);
+    int count;
+
+    while ((count = recall(bench, dest, extents, most)) > 0) {
+        assert_in_range(count, 1, most);
+        for (int i = 0; i < count; i++) {
+            const struct wire_extent *extent = &extents[i];
+
+            assert_true(extent->offset >= bench->object_end);
+            assert_true(extent->length > 0 && extent->offset + extent->length <= dest);
+            memcpy(bench->object + extent->offset, bench->expected + extent->offset,
+                   extent->length);
+            assert_true(digest_add(bench->digest, extent->offset,
+                                   bench->expected + extent->offset, extent->length));
+            bench->object_end = extent->offset + extent->length;
+            bench->arrived += extent->length;
+        }
+        assert_digests_agree(bench);
+    }
+    assert_int_equal(count, 0);
+}
+
+/* The far end has the object up to some place, and ends with the whole. */
+static void test_random_objects_go_on_from_what_was_recalled(void **state)
+{
+    struct bench *bench = *state;
+
+    for (unsigned round = 0; round < 150; round++) {
+        struct plan_limits limit;
+        struct digest_value resumed, whole;
+        uint64_t end, dest;
+
+        random_state = round;
+        limit = limits(1 + random_below(MOST_SGE), 1 + random_below(400),
+                       1 + random_below(WIRE_MAX_EXTENTS));
+        begin(bench, PLAN_BY_DEST);
+        plan_at_random(bench, &end);
+        seal(bench, limit, 1 + random_below(BUFFER_BYTES), 1 + random_below(20), true);
+        dest = random_below((uint32_t)end + 10);
+        recall_at_random(bench, dest);
+        plan_start_at(bench->plan, bench->object_end);
+        deliver_all(bench);
+        if (bench->object_end != end || memcmp(bench->object, bench->expected, end) != 0)
+            fail_msg("round %u arrives wrong", round);
+        assert_digests_agree(bench);
+        digest_value(bench->loader.digest, &resumed);
+
+        loader_begin(&bench->loader, bench->plan, bench->source);
+        plan_start_at(bench->plan, 0);
+        do
+            fill(bench);
+        while (!bench->load.last);
+        digest_value(bench->loader.digest, &whole);
+        assert_true(digest_equal(&resumed, &whole));
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -757,7 +1053,18 @@ int main(void)
         TEST(test_a_stream_shorter_than_its_length_is_an_error),
         TEST(test_a_stop_ends_a_load_that_waits),
         TEST(test_a_load_can_be_filled_again_after_an_error),
+        TEST(test_another_object_begins_with_an_empty_digest),
+        TEST(test_an_object_can_be_loaded_after_one_that_failed),
+        TEST(test_a_loader_without_a_digest_begins_too),
+        TEST(test_a_recall_is_cut_at_its_end),
+        TEST(test_a_recall_before_the_first_byte_is_empty),
+        TEST(test_pieces_that_adjoin_are_one_extent_of_a_recall),
+        TEST(test_a_recall_has_at_most_so_many_extents),
+        TEST(test_a_recall_has_at_most_so_many_bytes),
+        TEST(test_beginning_anew_recalls_from_the_start),
+        TEST(test_a_source_that_shrank_ends_a_recall),
         TEST(test_random_objects_arrive),
+        TEST(test_random_objects_go_on_from_what_was_recalled),
     };
 
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
