@@ -696,6 +696,8 @@ static const char *decode_done(struct reader *reader, struct wire_message *messa
     if (status > UINT8_MAX)
         return "DONE's status is out of range";
     message->done.status = (uint8_t)status;
+    if (status != 0 && !is_zero(reader->at, DIGEST_FIELD_BYTES))
+        return "DONE has a digest of what was not committed";
     return decode_digest(reader, &message->done.digest);
 }
 

@@ -853,6 +853,21 @@ static void every_byte_of_an_identity_needs_resuming(void **state)
     }
 }
 
+static void only_what_is_committed_has_a_digest(void **state)
+{
+    (void)state;
+    for (size_t at = 12; at < 60; at++) {
+        uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+        size_t len = encode_made(make_failed_done, buf);
+
+        buf[at] = 1;
+        assert_refused(buf, len);
+        put(buf + 8, 4, 0);
+        put(buf + 12, 8, MAX_SIZE);
+        assert_accepted(buf, len);
+    }
+}
+
 static void texts_over_the_limit_are_refused(void **state)
 {
     uint8_t buf[WIRE_MESSAGE_BYTES + 1];
@@ -1710,6 +1725,7 @@ int main(void)
         cmocka_unit_test(flags_of_an_open_go_together),
         cmocka_unit_test(only_what_is_preserved_is_sent),
         cmocka_unit_test(every_byte_of_an_identity_needs_resuming),
+        cmocka_unit_test(only_what_is_committed_has_a_digest),
         cmocka_unit_test(texts_over_the_limit_are_refused),
         cmocka_unit_test(texts_may_not_contain_nul),
         cmocka_unit_test(the_addresses_of_a_meeting_are_lines),
