@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define EXTENT_BYTES 16
+#define DIGEST_FIELD_BYTES 48
 #define PERMISSIONS 0777
 #define NS_PER_S 1000000000u
 #define REFUSAL_FIXED_BYTES 10
