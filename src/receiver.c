@@ -475,14 +475,14 @@ static int take_chunk(struct receiver *receiver, const struct wire_message *chun
     if (too_early(receiver))
         return session_unexpected(&receiver->session, chunk, err);
     uint32_t object = receiver->opened_count - 1;
-    if (!window_sent(&receiver->window, slot, wire_chunk_bytes(chunk)))
-        return broke(receiver, "a chunk in a slot that is not granted", err);
     if (wire_chunk_bytes(chunk) > receiver->slot_size)
         return broke(receiver, "a chunk larger than its slot", err);
     if (check_placed(receiver, slot, chunk, err) < 0 ||
         check_extents(receiver, chunk->chunk.extents, chunk->chunk.extent_count,
                       find_opened(receiver, object)->request.size, err) < 0)
         return -1;
+    if (!window_sent(&receiver->window, slot, wire_chunk_bytes(chunk)))
+        return broke(receiver, "a chunk in a slot that is not granted", err);
     struct job *job = &receiver->stores[slot];
     *job = (struct job){
         .kind = JOB_STORE,
@@ -666,10 +666,10 @@ static int answer_begin(struct receiver *receiver, const struct job *job, struct
 static int answer_store(struct receiver *receiver, const struct job *job, struct error *err)
 {
     struct wire_message grant = {.type = WIRE_GRANT};
-    if (error_is_set(&job->error) && fail_object(receiver, job->object, &job->error, err) < 0)
-        return -1;
     window_granted(&receiver->window, job->slot);
     receiver->result->stored += job->stored;
+    if (error_is_set(&job->error) && fail_object(receiver, job->object, &job->error, err) < 0)
+        return -1;
     if (job->place.length > 0 && receiver->is_open && job->object == receiver->opened_count - 1)
         return send_place(receiver, job->slot, &job->place, err);
     grant.grant.slot = (uint16_t)job->slot;
