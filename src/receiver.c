@@ -681,9 +681,9 @@ static int answer_recall(struct receiver *receiver, const struct job *job, struc
 {
     struct wire_message message = {.type = WIRE_RECALLED,
                                    .recalled = {.object = job->object, .digest = job->own}};
-    if (error_is_set(&job->error) && fail_object(receiver, job->object, &job->error, err) < 0)
-        return -1;
     receiver->recalling = false;
+    if (error_is_set(&job->error))
+        return fail_object(receiver, job->object, &job->error, err);
     if (!digest_equal(&job->own, &job->told)) {
         log_verbose("%s: what was kept differs from the source: starting anew",
                     receiver->endpoint->peer);
