@@ -572,28 +572,33 @@ static int take_message(struct receiver *receiver, const struct wire_message *me
 
 /* ---- what the worker has done -------------------------------------------------------------- */
 
-/* What went wrong with an object ends the session, or concerns this one of many alone. */
-static int fail_object(struct receiver *receiver, uint32_t object, const struct error *cause,
-                       struct error *err)
+static void note_failed(struct receiver *receiver, uint32_t object, const struct error *cause)
 {
     struct opened *opened = find_opened(receiver, object);
-    struct wire_message failed = {.type = WIRE_FAILED};
-    if (!receiver->many) {
-        *err = *cause;
-        return -1;
-    }
-    if (opened->failed)
-        return 0;
+    struct error named = *cause;
     opened->failed = true;
     opened->failure = cause->class;
     receiver->result->failed++;
     if (!error_is_set(&receiver->first_failure))
         receiver->first_failure = *cause;
-    session_describe(&receiver->session, cause, &failed);
-    failed.error.object = object;
-    struct error named = *cause;
     error_nest(&named, receiver->endpoint->peer);
     log_error(&named);
+}
+
+/* What went wrong with an object ends the session, or concerns this one of many alone. */
+static int fail_object(struct receiver *receiver, uint32_t object, const struct error *cause,
+                       struct error *err)
+{
+    struct wire_message failed = {.type = WIRE_FAILED};
+    if (!receiver->many) {
+        *err = *cause;
+        return -1;
+    }
+    if (find_opened(receiver, object)->failed)
+        return 0;
+    note_failed(receiver, object, cause);
+    session_describe(&receiver->session, cause, &failed);
+    failed.error.object = object;
     return session_send(&receiver->session, &failed, err);
 }
 
@@ -693,6 +698,13 @@ static int answer_recall(struct receiver *receiver, const struct job *job, struc
     return session_send(&receiver->session, &message, err);
 }
 
+static void note_abandoned(struct receiver *receiver, uint32_t object)
+{
+    struct error cause = {.class = ERROR_NONE};
+    error_set(&cause, ERROR_TEMPORARY, STAGE_TRANSFER, NULL, "the client gave an object up");
+    note_failed(receiver, object, &cause);
+}
+
 static void report_committed(struct receiver *receiver, const struct job *job)
 {
     const struct opened *opened = find_opened(receiver, job->object);
@@ -718,8 +730,9 @@ static int answer_end(struct receiver *receiver, const struct job *job, struct e
         done.done.digest = job->own;
         report_committed(receiver, job);
     } else {
-        enum error_class class = opened->failed ? opened->failure : ERROR_TEMPORARY;
-        done.done.status = (uint8_t)error_exit_status(class);
+        if (!opened->failed)
+            note_abandoned(receiver, job->object);
+        done.done.status = (uint8_t)error_exit_status(opened->failure);
     }
     return session_send(&receiver->session, &done, err);
 }
