@@ -54,7 +54,7 @@ enum state {
     STATE_WAITING, /* for READY or OPENED */
     STATE_RECALLING,
     STATE_SENDING,
-    STATE_DROPPING, /* it failed: its loads are to come back */
+    STATE_DROPPING, /* it failed: what is at the worker is to come back */
 };
 
 /* An object that was opened at the server and has no DONE yet. */
@@ -106,6 +106,7 @@ struct sender {
     struct place places[WINDOW_MAX_SLOTS];
     bool loaded_all;   /* the last load came back */
     unsigned loading;  /* loads at the worker */
+    bool hashing;      /* recall_task is at the worker */
     struct error first_failure; /* of many objects */
 };
 
@@ -538,6 +539,9 @@ static int take_opened_sources(struct sender *sender, struct task *task, struct 
 
 static int take_recall(struct sender *sender, struct task *task, struct error *err)
 {
+    sender->hashing = false;
+    if (sender->state != STATE_RECALLING)
+        return 0;
     if (error_is_set(&task->error))
         return fail_present(sender, &task->error, err);
     sender->recalled = task->recalled_to;
@@ -586,6 +590,7 @@ static int take_ready(struct sender *sender, const struct wire_message *message,
 static void start_recall(struct sender *sender)
 {
     sender->state = STATE_RECALLING;
+    sender->hashing = true;
     sender->recall_task.kind = TASK_RECALL;
     worker_submit(sender->worker, &sender->recall_task);
 }
@@ -611,7 +616,8 @@ static int take_opened(struct sender *sender, const struct wire_message *message
 static int take_recalled(struct sender *sender, const struct wire_message *message,
                          struct error *err)
 {
-    if (sender->state != STATE_RECALLING || message->recalled.object != sender->opened - 1)
+    if (sender->state != STATE_RECALLING || sender->hashing ||
+        message->recalled.object != sender->opened - 1)
         return session_unexpected(&sender->session, message, err);
     if (digest_equal(&message->recalled.digest, &sender->recall_task.recall.recall.digest)) {
         start_recall(sender);
@@ -790,7 +796,7 @@ static bool may_open(const struct sender *sender)
 /* Does what can be done now without waiting. */
 static int advance(struct sender *sender, struct error *err)
 {
-    bool all_back = sender->loading == 0;
+    bool all_back = sender->loading == 0 && !sender->hashing;
     if (sender->state == STATE_SENDING && !(sender->loaded_all && all_back))
         load_more(sender);
     else if (sender->state == STATE_SENDING || (sender->state == STATE_DROPPING && all_back)) {
