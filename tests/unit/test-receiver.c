@@ -496,7 +496,7 @@ static void what_cannot_be_gone_on_from_fails_the_object(void **state)
 static void what_is_recalled_is_read_in_pieces(void **state)
 {
     struct bench *bench = *state;
-    size_t len = 2 * RECALL_BYTES + 1;
+    size_t len = 2 * READ_BACK_BYTES + 1;
     char *content = malloc(len + 1);
 
     assert_non_null(content);
