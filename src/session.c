@@ -281,6 +281,14 @@ int session_send(struct session *session, const struct wire_message *message, st
     return send_now(session, message, err) < 0 ? post_failed(session, err) : 0;
 }
 
+static uint64_t bytes_of(const struct ibv_sge *entries, unsigned count)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < count; i++)
+        bytes += entries[i].length;
+    return bytes;
+}
+
 int session_write(struct session *session, struct ibv_sge *entries, unsigned count,
                   uint64_t remote_addr, uint32_t rkey, struct error *err)
 {
@@ -289,8 +297,9 @@ int session_write(struct session *session, struct ibv_sge *entries, unsigned cou
             check_sending(session, err) < 0)
             return -1;
     }
-    log_trace("%s: RDMA write, gather entries %u, to %#" PRIx64 ", rkey %#" PRIx32,
-              session->endpoint->peer, count, remote_addr, rkey);
+    log_trace("%s: RDMA write of %" PRIu64 " bytes, gather entries %u, to %#" PRIx64
+              ", rkey %#" PRIx32,
+              session->endpoint->peer, bytes_of(entries, count), count, remote_addr, rkey);
     if (writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, 0, remote_addr, rkey,
                      err) < 0)
         return post_failed(session, err);

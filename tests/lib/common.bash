@@ -184,10 +184,10 @@ rdmaput() {
 }
 
 # NAME COMMAND... - runs it in the background, with standard input from ${input:-/dev/null}; its
-# output goes to .bg-NAME.out and .bg-NAME.err, whose paths are in process_out and process_err. Sets
-# process_pid. To be called without `run`.
+# output goes to .bg-NAME.out and .bg-NAME.err (or ${errors}), whose paths are in process_out and
+# process_err. Sets process_pid. To be called without `run`.
 start_process() {
-  process_out=$BATS_TEST_TMPDIR/.bg-$1.out process_err=$BATS_TEST_TMPDIR/.bg-$1.err
+  process_out=$BATS_TEST_TMPDIR/.bg-$1.out process_err=${errors:-$BATS_TEST_TMPDIR/.bg-$1.err}
   # With job control, as otherwise a background process ignores SIGINT.
   set -m
   exec_quietly "${@:2}" < "${input:-/dev/null}" > "$process_out" 2> "$process_err" &
