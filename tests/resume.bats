@@ -6,7 +6,9 @@
 load lib/common
 
 SIZE=$((8 << 20)) # so much that it breaks in the middle, as start_client has it
-NEVER=$((1 << 62))
+
+# Random bytes take their time in a guest.
+setup_file() { head -c $((2 * SIZE)) /dev/urandom > "$BATS_FILE_TMPDIR/random"; }
 
 setup() {
   common_setup
@@ -24,54 +26,46 @@ start_client() {
     "$RDMAPUT" write --trace --resume -t "$dest${1:+/$1}" "${@:2}"
   client_pid=$process_pid
   exec {trace}< trace
-  written=0 said='' unread='' at_end=false
+  written=0 unread=''
 }
 
-# [BYTES] - reads the trace, to its end or until BYTES were written; adds what was written with RDMA
-# to written, and what is no trace to said
+# BYTES - reads the trace until BYTES were written, or to its end; adds what was written with RDMA to
+# written
 follow() {
   # Without the trap that bats has for each command: there are many.
   set +T
-  read_trace "${1-$NEVER}"
+  read_trace "$1"
   set -T
 }
 read_trace() {
   local block
   # In blocks, as bash reads lines of a pipe byte by byte.
-  while [ "$written" -lt "$1" ] && ! $at_end; do
-    IFS= read -rt "$WAIT_LIMIT" -N 2048 block <&"$trace" || at_end=true
-    take_trace "$block"
-  done
-}
-take_trace() {
-  local line lines IFS=$'\n'
-  set -f
-  # shellcheck disable=SC2206 # to be split
-  lines=($unread$1)
-  set +f
-  unread=''
-  if [[ $1 != *$'\n' && ${#lines[@]} -gt 0 ]]; then
-    unread=${lines[-1]}
-    unset 'lines[-1]'
-  fi
-  for line in "${lines[@]}"; do
-    case $line in
-      *': RDMA write of '*)
-        line=${line#*: RDMA write of }
-        written=$((written + ${line%% *})) ;;
-      *': sending '* | *': received '* | *': completion of '*) ;;
-      *) said+=$line$'\n' ;;
-    esac
+  while [ "$written" -lt "$1" ] && IFS= read -rt "$WAIT_LIMIT" -N 2048 block <&"$trace"; do
+    unread+=$block
+    while [[ $unread == *': RDMA write of '*' bytes,'* ]]; do
+      unread=${unread#*': RDMA write of '}
+      written=$((written + ${unread%%' bytes,'*}))
+      unread=${unread#*' bytes,'}
+    done
   done
 }
 
-# Reads to the end of the client; sets client_status.
+# Reads to the end of the client; sets client_status, and said: what is no trace.
 end_client() {
-  follow
+  said=$(unread=$unread timeout $((2 * WAIT_LIMIT)) awk '
+    NR == 1 { $0 = ENVIRON["unread"] $0 }
+    sub(/.*: RDMA write of /, "") { written += $1; next }
+    !/: (sending|received|completion of) |, gather entries [0-9]+, to 0x|^ gather entries/
+    END { print written + 0 }' <&"$trace")
+  written=$((written + ${said##*$'\n'}))
   exec {trace}<&-
   wait_process "$client_pid"
   client_status=$process_status
 }
+
+# NAME - a file of SIZE bytes
+make_source() { tail -c +$((++source_count)) "$BATS_FILE_TMPDIR/random" | head -c $SIZE > "$1"; }
+source_count=0
 
 # BYTES SIGNAL NAME ARG... - a client that SIGNAL ends once it has written BYTES. The session of
 # it has ended then; sets kept, what it has left, and partial.
@@ -100,12 +94,11 @@ count_ended() {
 }
 has_ended() { [ "$(count_ended)" -ge "$1" ]; }
 
-# NAME ARG... - a client that completes, and says nothing but its trace
+# NAME ARG... - a client that completes
 complete() {
   start_client "$@"
   end_client
   [ "$client_status" -eq 0 ] || fail "status $client_status of: write --resume $* ($said)"
-  assert_equal "$(grep -v '^rdmaput: .*: \(delivered\|device\|work requests\|resumed\)' <<< "$said")" ''
 }
 
 # [DIR] - sets partials: what is kept in it
@@ -121,9 +114,9 @@ find_partials() {
 
 # RDMAPUT_TEST_BREAKS=30 takes longer than a run of all tests should, in a guest.
 @test "an object that broke again and again is whole, and little of it was sent twice" {
-  local breaks=${RDMAPUT_TEST_BREAKS:-10} size=$((64 << 20)) kinds=(client-KILL server-KILL client-INT server-TERM) points=()
+  local breaks=${RDMAPUT_TEST_BREAKS:-8} size=$((64 << 20)) kinds=(client-KILL server-KILL client-INT server-TERM) points=()
   local i point sent=0 before kind bytes once
-  make_file a $size
+  for _ in {1..4}; do cat "$BATS_FILE_TMPDIR/random"; done > a
   RANDOM=7
   for ((i = 0; i < breaks; i++)); do points+=($(((RANDOM << 15 | RANDOM) % size))); done
   mapfile -t points < <(printf '%s\n' "${points[@]}" | sort -n)
@@ -189,7 +182,7 @@ break_server-TERM() {
 
 # bats test_tags=fast
 @test "what was stored is compared, and not sent again" {
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1000000 KILL a a
   [ "$kept" -gt 0 ] && [ "$kept" -lt $SIZE ]
@@ -201,7 +194,7 @@ break_server-TERM() {
 }
 
 @test "a FILE, too, is gone on from, after a restart of its server" {
-  make_file a $SIZE
+  make_source a
   echo old > out/f
   start_server out/f
   break_client 1000000 INT '' a
@@ -215,7 +208,7 @@ break_server-TERM() {
 }
 
 @test "what is kept is hidden, its owner's alone, and no name that a client may use" {
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1000000 INT a a
   assert_equal "$(ls out)" ''
@@ -226,12 +219,12 @@ break_server-TERM() {
 }
 
 @test "without --resume nothing is kept" {
-  make_file a $SIZE
+  make_source a
   start_server out
   errors=trace start_process client "$RDMAPUT" write --trace a "$dest/a"
   client_pid=$process_pid
   exec {trace}< trace
-  written=0 said='' unread='' at_end=false
+  written=0 unread=''
   follow 1000000
   break_by_signal INT
   assert_dir_holds out
@@ -239,7 +232,7 @@ break_server-TERM() {
 
 # bats test_tags=fast
 @test "an object of which all is there but the commit needs none of it again" {
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1000000 INT a a
   cat a > "$partial"
@@ -250,7 +243,7 @@ break_server-TERM() {
 }
 
 @test "an object breaks again while what was kept is compared, and nothing is lost" {
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1000000 INT a a
   cp a "$partial"
@@ -270,8 +263,8 @@ break_server-TERM() {
 # ---- whose it is ---------------------------------------------------------------------------------
 
 @test "another file of that name begins anew, and both complete" {
-  make_file a $SIZE
-  make_file b $SIZE
+  make_source a
+  make_source b
   start_server out
   break_client 1000000 INT x a
   local first=$partial first_kept=$kept ended
@@ -295,8 +288,8 @@ break_server-TERM() {
 
 @test "a source that was touched or written anew is sent anew" {
   local change stale=()
-  make_file a $SIZE
-  make_file other $SIZE
+  make_source a
+  make_source other
   start_server out
   for change in 'touch a' 'cat other > a'; do
     break_client 1000000 INT a a
@@ -312,7 +305,7 @@ break_server-TERM() {
 }
 
 @test "what is kept of an object serves no other NAME" {
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1000000 INT one a
   complete two a
@@ -338,11 +331,11 @@ completes_with() {
 
 @test "what was damaged while it was kept is found out, and sent anew" {
   local damage
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1000000 INT a a
   cp "$partial" kept
-  for damage in 0 $((kept / 2)) $((kept - 1)); do
+  for damage in 0 $((kept - 1)); do
     printf '\%03o' $((~0x$(xxd -s "$damage" -l 1 -p kept) & 255)) > byte
     printf "$(< byte)" | dd of="$partial" bs=1 seek="$damage" conv=notrunc status=none
     completes_with $SIZE
@@ -350,9 +343,6 @@ completes_with() {
   damage='cut to half'
   truncate -s $((kept / 2)) "$partial"
   completes_with $((SIZE - kept / 2))
-  damage='emptied'
-  : > "$partial"
-  completes_with $SIZE
   damage='longer by zeros'
   truncate -s $((kept + 70000)) "$partial"
   completes_with $SIZE
@@ -365,7 +355,7 @@ completes_with() {
 }
 
 @test "bytes that got into a gap of what is kept do not show" {
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1500000 INT a a@+1000000=0 a@1000000=2000000
   { head -c 1000000 a; head -c 1000000 /dev/zero; tail -c +1000001 a; } > wanted
@@ -376,7 +366,7 @@ completes_with() {
 }
 
 @test "what is not the server's own is neither used nor harmed: 73" {
-  make_file a $SIZE
+  make_source a
   echo precious > precious
   start_server out
   break_client 1000000 INT a a
@@ -394,7 +384,7 @@ completes_with() {
 # ---- --keep-partial --------------------------------------------------------------------------------
 
 @test "what is kept expires while the server runs" {
-  make_file a $SIZE
+  make_source a
   start_server --keep-partial 2s out
   break_client 1000000 INT a a
   read_clock
@@ -409,7 +399,7 @@ completes_with() {
 }
 
 @test "what has expired goes when a server starts, and nothing else" {
-  make_file a $SIZE
+  make_source a
   start_server out
   break_client 1000000 INT old a
   local old=$partial
@@ -433,7 +423,7 @@ completes_with() {
 }
 
 @test "what a session is at does not expire" {
-  make_file a $SIZE
+  make_source a
   start_server --keep-partial 1s out
   start_client a a
   follow 1000000
@@ -449,7 +439,7 @@ completes_with() {
 # ---- two at once -----------------------------------------------------------------------------------
 
 @test "while a session is at it a second one is told 75, and goes on once that is given up" {
-  make_file a $SIZE
+  make_source a
   start_server --timeout 4s out
   start_client a a
   follow 1000000
@@ -469,7 +459,7 @@ completes_with() {
 }
 
 @test "a second session waits for a first that soon completes" {
-  make_file a $SIZE
+  make_source a
   start_server --trace out
   start_client a a
   follow $((SIZE - 1000000))
@@ -486,7 +476,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 
 @test "right after a client was killed the next one goes on, or is told 75 for a moment" {
   local attempts=0 start
-  make_file a $SIZE
+  make_source a
   start_server out
   start_client a a
   follow 1000000
@@ -547,7 +537,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 
 @test "segments with gaps between them are gone on from" {
   local before
-  make_file a 30000000
+  cat "$BATS_FILE_TMPDIR"/random{,} > a
   awk 'BEGIN { for (i = 0; i < 1000; i++) printf "a@%d+16000=%d\n", (i * 7919) % 29000000, i * 17000 + 500 }' > list
   start_server out
   break_client 3000000 INT a --segments-from list
@@ -565,7 +555,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 @test "a source with holes is gone on from, and its holes stay some" {
   local i
   truncate -s 40000000 a
-  make_file data $SIZE
+  make_source data
   for i in 0 1 2 3 4 5 6 7; do
     dd if=data of=a bs=64K skip=$((i * 16)) seek=$((i * 75)) count=16 conv=notrunc status=none
   done
@@ -582,7 +572,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 
 @test "of many objects the one that broke is gone on from, and those before it are sent again" {
   make_file f1 2000000
-  make_file f2 $SIZE
+  make_source f2
   make_file f3 3
   start_server out
   local ended
@@ -606,7 +596,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 }
 
 @test "a name in directories that are missing is gone on from; --preserve and --sync hold" {
-  make_file a $SIZE
+  make_source a
   chmod 751 a
   touch -d '2001-02-03 04:05:06.789' a
   start_server out
@@ -620,7 +610,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 }
 
 @test "with --no-clobber a new name is gone on from, and one that came meanwhile stays: 73" {
-  make_file a $SIZE
+  make_source a
   start_server --no-clobber out
   break_client 1000000 INT a a
   echo meanwhile > out/a
