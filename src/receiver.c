@@ -831,12 +831,23 @@ static void finish_stores(struct receiver *receiver)
     }
 }
 
-/* What stays in place although the session failed is said. */
+/* Bytes that were announced in slots and that the worker has not come back with. */
+static uint64_t unanswered_bytes(const struct window *window)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < window->count; i++)
+        if (window->state[i] == WINDOW_SENT)
+            bytes += window->bytes[i];
+    return bytes;
+}
+
+/* What stays in place although the session failed is said. The worker may be at some of it. */
 static void note_leftovers(const struct receiver *receiver, struct error *err)
 {
-    if (receiver->sink->ops->irrevocable && receiver->result->stored > 0)
-        error_append(err, "; what was written before (%" PRIu64 " bytes) stays",
-                     receiver->result->stored);
+    uint64_t stored = receiver->result->stored, unsure = unanswered_bytes(&receiver->window);
+    if (receiver->sink->ops->irrevocable && stored + unsure > 0)
+        error_append(err, "; what was written before (%s%" PRIu64 " bytes) stays",
+                     unsure > 0 ? "up to " : "", stored + unsure);
 }
 
 static int count_failures(const struct receiver *receiver, struct error *err)
