@@ -138,8 +138,7 @@ input_position() { awk '$1 == "pos:" { print $2 }' "/proc/$1/fdinfo/0"; }
 
 @test "standard output may be a file, which is written from where it stands" {
   make_file a 300000
-  echo before > out
-  server_wrapper=(bash -c 'exec "$@" >> out' bash)
+  server_wrapper=(bash -c '{ echo before; exec "$@"; } > out' bash)
   start_server -
   rdmaput write - "$dest" < a
   wait_server
