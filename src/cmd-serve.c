@@ -72,9 +72,11 @@ static const struct argp_option options[] = {
     {"sync", KEY_SYNC, NULL, 0, "Each object is on stable storage before its client hears so", 15},
     {"no-clobber", KEY_NO_CLOBBER, NULL, 0, "With FILE or DIR: replace no file", 15},
     {"keep-partial", KEY_KEEP_PARTIAL, "TIME", 0,
-     "With FILE or DIR: keep what 'write --resume' can go on from for TIME (24h)", 15},
+     "With FILE or DIR: how long what 'write --resume' can go on from is kept (24h)", 15},
     {"map", KEY_MAP, "WHEN", 0,
-     "auto: RDMA writes land in the file itself where it lives in memory; never: not at all", 15},
+     "With FILE or DIR: auto: RDMA writes land in the file itself where it lives in memory; never: "
+     "in buffers",
+     15},
     {NULL, 0, NULL, 0, "Who and where:", 20},
     {"bind", OPTIONS_BIND, "ADDR", 0, "Listen on this address alone", 20},
     {"port", OPTIONS_PORT, "N", 0, "Listen on this port (7475); 0: any free one", 20},

@@ -44,19 +44,22 @@ struct arguments {
 static const struct argp_option options[] = {
     {"to", 't', "DEST", 0, "Write to DEST: every argument is then a segment", 10},
     {"plan", 'n', NULL, 0, "Print the plan, send nothing", 10},
-    {"preserve", KEY_PRESERVE, NULL, 0, "Give an object mode and times of its file", 10},
+    {"preserve", KEY_PRESERVE, NULL, 0, "Give each object the mode and times of its file", 10},
     {"sync", KEY_SYNC, NULL, 0, "Succeed when the server has it on stable storage", 10},
     {"resume", KEY_RESUME, NULL, 0,
-     "Go on from what the server kept of the same source; it keeps what this session leaves", 10},
+     "Go on from what a session with --resume left of the same source; what this one leaves is kept",
+     10},
     {"sparse", KEY_SPARSE, "WHEN", 0,
      "auto: holes of files are not sent, and are holes there; never: they are sent as zeros", 10},
     {"map", KEY_MAP, "WHEN", 0,
-     "auto: write into the file itself, where the server has it in memory; never: not at all", 10},
-    {"exchange", KEY_EXCHANGE, "HOW", 0,
-     "How the server's address and rkey get here: message, on the connection; tcp: HOST is asked "
-     "over TCP, also where RDMA connects to",
+     "auto: write into the server's file itself where it lives in memory; never: into buffers there",
      10},
-    {"exchange-port", KEY_EXCHANGE_PORT, "N", 0, "The TCP port to ask (7476)", 10},
+    {"exchange", KEY_EXCHANGE, "HOW", 0,
+     "How the server's address and rkey get here: message, on the RDMA connection to HOST; tcp: "
+     "HOST is asked over TCP, and says where to connect for RDMA",
+     10},
+    {"exchange-port", KEY_EXCHANGE_PORT, "N", 0, "With --exchange=tcp: the TCP port to ask (7476)",
+     10},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -154,12 +157,13 @@ static const struct argp argp = {
            "become one object: NAME, where the server serves a directory. With DEST ending in /, "
            "each becomes an object of its own, named after its file.\n"
            "\n"
-           "Succeeds only when the server has verified every byte and committed the object.\n"
+           "Succeeds only when the server has verified every byte and committed each object.\n"
            "\n"
            "Examples:\n"
            "  rdmaput write disk.img 10.0.0.2\n"
            "  rdmaput write --preserve *.log 10.0.0.2/logs/\n"
-           "  rdmaput write disk.img@4K+1M log@-64K 10.0.0.2:7476\n"
+           "  rdmaput write --resume disk.img 10.0.0.2/images/disk.img\n"
+           "  rdmaput write disk.img@4K+1M log@-64K=2M 10.0.0.2:7500\n"
            "  tar c DIR | rdmaput write - '[fd00::2]'",
     .children = children,
 };

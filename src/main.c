@@ -48,7 +48,7 @@ static const struct argp argp = {
     .args_doc = "COMMAND [ARGUMENT...]",
     .doc = "Write segments of files to another host over RDMA.\v"
            "Commands:\n"
-           "  serve    take what clients write: into a file, memory, or nowhere\n"
+           "  serve    take what clients write: into files, a pipe, memory, or nowhere\n"
            "  write    write segments of files to a server, verified and whole\n"
            "  post     write segments of files into exposed memory, one-sided\n"
            "  devices  list the RDMA devices of this host\n"

@@ -54,8 +54,8 @@ static struct sink_object *none_begin(struct sink *sink, const struct sink_reque
 {
     (void)sink, (void)request, (void)stop_fd;
     error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "the server stores nothing");
-    error_hint(err,
-               "start it with a place to write to: 'rdmaput serve FILE', --region or --discard");
+    error_hint(err, "start it with a place to write to: 'rdmaput serve SINK', SINK being FILE, DIR or "
+                    "-, or with --in-place, --region or --discard");
     return NULL;
 }
 

@@ -141,9 +141,9 @@ static int check_target(const struct sink_file *file, const char *path, struct e
     } else if (!S_ISREG(st.st_mode)) {
         error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,
                   "is a device, FIFO or socket, and only a regular file can be replaced");
-        return error_hint(err, "a block device: --in-place %s; else standard output: "
-                               "'rdmaput serve - > %s'",
-                          path, path);
+        return error_hint(err, "a block device is written with --in-place, and what takes data in "
+                               "order by standard output: 'rdmaput serve - > %s'",
+                          path);
     } else if (file->options.no_clobber) {
         return replacement_exists(path, STAGE_OPEN, err);
     }

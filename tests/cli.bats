@@ -31,8 +31,10 @@ assert_plan() {
 }
 plan() { run "$RDMAPUT" write -n -t host -- "$@"; }
 
-# COMMAND - the long options that its help names
-options_in_help() { "$RDMAPUT" "$1" --help | grep -oE -e '--[a-z][a-z-]*' | sort -u; }
+# COMMAND - the long options that its help lists; the column of texts may name others
+options_in_help() {
+  "$RDMAPUT" "$1" --help | cut -c -28 | grep -E '^ +-' | grep -oE -e '--[a-z][a-z-]*' | sort -u
+}
 in_order() { printf '%s\n' "$@" | sort -u; }
 
 has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
@@ -56,11 +58,13 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   local common=(--help --quiet --timeout --trace --usage --verbose --version)
   assert_equal "$(options_in_help devices)" "$(in_order "${common[@]}")"
   assert_equal "$(options_in_help write)" "$(in_order "${common[@]}" \
-    --bind --literal --null --plan --port --segments-from --to --wait)"
+    --bind --exchange --exchange-port --literal --map --null --plan --port --preserve --resume \
+    --segments-from --sparse --sync --to --wait)"
   assert_equal "$(options_in_help post)" "$(in_order "${common[@]}" \
     --bind --context --flags --literal --null --port --region --remote-addr --rkey --segments-from --wait)"
   assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
-    --allow --bind --discard --dump --once --port --ready-file --region --ticket --wait)"
+    --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map --no-clobber \
+    --once --port --ready-file --region --sync --ticket --wait)"
 }
 
 @test "without a command the usage goes to standard error, with status 64" {
@@ -101,12 +105,11 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "options of later releases are refused with 64" {
   local option
   make_file a 10
-  for option in --json --resume --sync --preserve --sparse=auto --exchange=tcp --secret-file=a \
-    --connections=2 --direct --map=auto --progress=never --progress-fd=3 --rsh=ssh --tos=1 --retry=1; do
+  for option in --json --secret-file=a --connections=2 --direct --progress=never --progress-fd=3 \
+    --rsh=ssh --tos=1 --retry=1; do
     refused 64 "${option%%=*}" write "$option" a host
   done
-  for option in --json --in-place --max-sessions=1 --max-memory=1M --sync --no-clobber --no-check \
-    --exchange-port=1 --secret-file=a --map=never; do
+  for option in --json --max-sessions=1 --max-memory=1M --no-check --secret-file=a; do
     refused 64 "${option%%=*}" serve "$option" a
   done
   refused 64 --json devices --json
@@ -380,9 +383,135 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   assert_equal "$status" 0
 }
 
-@test "a DEST that ends in / is refused with 64" {
+# ---- the names of objects -----------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "with a DEST that ends in / each segment is an object, named after its file" {
+  mkdir d
   make_file a 10
-  refused_with_hint 64 '/' write -n a host/
+  make_file d/b 20
+  run "$RDMAPUT" write -n a d/b@5+2 host/
+  assert_equal "$status" 0
+  assert_line --index 0 $'0\t10\t0\ta'
+  assert_line --index 1 '# a: offset, length, remote, path: 1 segments, 10 bytes, an object of 10 bytes'
+  assert_line --index 2 $'5\t2\t0\td/b'
+  assert_line --index 3 '# b: offset, length, remote, path: 1 segments, 2 bytes, an object of 2 bytes'
+  run "$RDMAPUT" write -n d/b '[fd00::1]:7475/x/y/'
+  assert_equal "$status" 0
+  assert_line --index 1 --partial '# x/y/b: '
+}
+
+@test "with a DEST that names an object the segments are one" {
+  make_file a 10
+  run "$RDMAPUT" write -n a a host/x/y
+  assert_equal "$status" 0
+  assert_line --index 2 '# x/y: offset, length, remote, path: 2 segments, 20 bytes, an object of 20 bytes'
+}
+
+@test "of many objects those that cannot be opened are reported, and the others planned" {
+  make_file a 10
+  make_file b 10
+  make_file c 10
+  run --separate-stderr "$RDMAPUT" write -n a missing c@11 b host/
+  assert_equal "$status" 66
+  assert_equal "$(grep -c '^#' <<< "$output")" 2
+  assert_regex "$stderr" 'missing: cannot open'
+  assert_regex "$stderr" 'c: too short'
+}
+
+@test "two segments that would become one object are refused with 64" {
+  mkdir d
+  make_file a 10
+  make_file d/a 10
+  make_file b 10
+  refused 64 "two segments would become one object" write -n a b d/a host/
+  refused 64 'x/a: ' write -n a@1+1 a@2+1 host/x/
+}
+
+@test "REMOTE, and standard input, are refused with 64 where each segment is an object of its own" {
+  make_file a 10
+  refused 64 REMOTE write -n a@=5 host/
+  refused_with_hint 64 '/' write -n a@1=5 host/x/
+  refused_with_hint 64 'HOST[:PORT]/NAME' write -n - host/
+}
+
+@test "a name that leads elsewhere, or is none, is refused with 64" {
+  local name long
+  make_file a 10
+  for name in a//b a/./b a/../b ../b . .. $'a\nb' $'a/\x7f' .a.rdmaput-0123456789abcdef \
+    d/.a.rdmaput-part-0123456789abcdef0123456789abcdef; do
+    refused 64 'no object can be named' write -n a "host/$name"
+  done
+  refused 64 absolute write -n a host//b
+  refused 64 "part '..'" write -n a host/../
+  refused 64 'empty part' write -n a host/b//
+  printf -v long '%0256d' 0
+  refused 64 '255 bytes' write -n a "host/$long"
+  printf -v long '%0250d/%0250d/%0250d/%0250d/%0250d' 0 0 0 0 0
+  refused 64 'longer than 1024 bytes' write -n a "host/$long"
+  run "$RDMAPUT" write -n a 'host/ä ö/...'
+  assert_equal "$status" 0
+}
+
+@test "a file that no object can be named after is refused with 64, where it is one of many" {
+  make_file .a.rdmaput-0123456789abcdef 10
+  make_file b 10
+  refused 64 'hidden files' write -n b .a.rdmaput-0123456789abcdef host/
+  refused 64 'no object can be named' write -n b ./ host/
+}
+
+# ---- options of write ---------------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "options of write with a choice take no other, with 64" {
+  local value
+  make_file a 10
+  for value in x '' Auto always; do
+    refused 64 --sparse write -n "--sparse=$value" a host
+    refused 64 --map write -n "--map=$value" a host
+  done
+  for value in x '' TCP ticket; do
+    refused 64 --exchange write -n "--exchange=$value" a host
+  done
+  for value in auto never; do
+    run "$RDMAPUT" write -n "--sparse=$value" "--map=$value" a host
+    assert_equal "$status" 0
+  done
+  run "$RDMAPUT" write -n --exchange=message a host
+  assert_equal "$status" 0
+}
+
+@test "--exchange-port is a port, and goes with --exchange=tcp" {
+  local port
+  make_file a 10
+  for port in 0 65536 -1 x ''; do
+    refused 64 --exchange-port write -n --exchange=tcp "--exchange-port=$port" a host
+  done
+  refused 64 --exchange=tcp write -n --exchange-port=7476 a host
+  refused 64 --exchange=tcp write -n --exchange-port=7476 --exchange=message a host
+  run "$RDMAPUT" write -n --exchange-port=7476 --exchange=tcp a host
+  assert_equal "$status" 0
+}
+
+@test "--resume and --preserve are refused with 64 for a pipe, and --preserve for several files" {
+  make_file a 10
+  make_file b 10
+  refused 64 --resume write --resume - host
+  refused 64 --preserve write --preserve /proc/version host
+  refused 64 --preserve write --preserve a b host
+  refused 64 --preserve write --preserve /dev/null host
+}
+
+@test "holes are kept apart in the plan, with --sparse=never not" {
+  truncate -s 1M sparse
+  printf x | dd of=sparse bs=1 seek=512K conv=notrunc status=none
+  run "$RDMAPUT" write -n --sparse=never sparse host
+  assert_plan '0 1048576 0 sparse'
+  [ "$(stat -c %b sparse)" -lt 2048 ] || skip "this file system has no holes"
+  run "$RDMAPUT" write -n sparse host
+  assert_equal "$status" 0
+  assert_regex "${lines[-1]}" ' an object of 1048576 bytes'
+  [[ ${lines[-1]} != *' 1048576 bytes, an object'* ]] || fail "all of it is to be sent: $output"
 }
 
 @test "ports are 1 to 65535" {
@@ -476,8 +605,58 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   refused 64 --region serve --dump d out
   refused 64 --region serve --ticket t out
   refused 64 --bind serve --region 1M --ticket t
-  refused 64 "'./-'" serve -
+  refused 64 exclude serve --in-place a out
+  refused 64 exclude serve --in-place a -
+  refused 64 exclude serve --in-place a --region 1M
+  refused 64 exclude serve --in-place a --discard
+  refused 64 exclude serve --discard -
+  refused 64 exclude serve --region 1M -
+  refused 64 "'two'" serve - two
   refused 64 empty serve ''
+  refused 64 empty serve --in-place ''
+}
+
+@test "options of serve go with the sinks that they are for" {
+  refused 64 --sync serve --sync
+  refused 64 --sync serve --sync --discard
+  local sink
+  for sink in '' --discard --region=1M --in-place=a -; do
+    refused 64 --no-clobber serve --no-clobber ${sink:+"$sink"}
+    refused 64 --keep-partial serve --keep-partial 1h ${sink:+"$sink"}
+  done
+  refused 64 --keep-partial serve --keep-partial soon out
+  refused 64 --map serve --map=always out
+  refused 64 --map serve --map= out
+  for sink in 65536 -1 x ''; do
+    refused 64 --exchange-port serve --exchange-port "$sink" out
+  done
+}
+
+# bats test_tags=fast
+@test "a place where nothing can be put is 73, before anything else" {
+  mkdir d
+  mkfifo fifo
+  make_file a 10
+  refused_with_hint 73 writable serve missing/file
+  refused_with_hint 73 writable serve missing/
+  refused_with_hint 73 writable serve a/
+  refused_with_hint 73 --in-place serve fifo
+  refused_with_hint 73 'serve - >' serve /dev/null
+  refused_with_hint 73 --no-clobber serve --no-clobber a
+  refused_with_hint 73 truncate serve --in-place missing
+  refused_with_hint 73 'serve DIR' serve --in-place d
+  refused_with_hint 73 'serve - >' serve --in-place fifo
+  refused_with_hint 73 'serve - >' serve --in-place /dev/null
+}
+
+@test "a standard output that cannot be written is no sink" {
+  run --separate-stderr bash -c '"$1" serve - >&-' - "$RDMAPUT"
+  assert_equal "$status" 74
+  assert_regex "$stderr" 'standard output'
+  make_file a 10
+  run --separate-stderr bash -c '"$1" serve - 1< a' - "$RDMAPUT"
+  assert_equal "$status" 74
+  assert_regex "$stderr" 'standard output'
 }
 
 @test "serve refuses a region of nothing, or of an ambiguous size" {

@@ -79,7 +79,8 @@ run_examples() {
 
 # COMMAND|'' - prints the options that its --help lists, "-x" and "--word", each once
 help_options() {
-  rdmaput ${1:+"$1"} --help | grep -E '^ +-' | grep -Eo -e '(^|[ ,])-[0-9A-Za-z?](,|=| |$)' -e '--[a-z][a-z-]*' |
+  # The column of texts may name options of other commands.
+  rdmaput ${1:+"$1"} --help | cut -c -28 | grep -E '^ +-' | grep -Eo -e '(^|[ ,])-[0-9A-Za-z?](,|=| |$)' -e '--[a-z][a-z-]*' |
     sed -e 's/^[ ,]*//' -e 's/[,= ]*$//' | sort -u
 }
 
