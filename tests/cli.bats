@@ -61,7 +61,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     --bind --exchange --exchange-port --literal --map --null --plan --port --preserve --resume \
     --segments-from --sparse --sync --to --wait)"
   assert_equal "$(options_in_help post)" "$(in_order "${common[@]}" \
-    --bind --context --flags --literal --null --port --region --remote-addr --rkey --segments-from --wait)"
+    --bind --context --flags --literal --null --port --remote-addr --rkey --segments-from --wait)"
   assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
     --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map --no-clobber \
     --once --port --ready-file --region --sync --ticket --wait)"
@@ -650,11 +650,11 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 }
 
 @test "a standard output that cannot be written is no sink" {
-  run --separate-stderr bash -c '"$1" serve - >&-' - "$RDMAPUT"
+  run --separate-stderr timeout 10 bash -c '"$1" serve - >&-' - "$RDMAPUT"
   assert_equal "$status" 74
   assert_regex "$stderr" 'standard output'
   make_file a 10
-  run --separate-stderr bash -c '"$1" serve - 1< a' - "$RDMAPUT"
+  run --separate-stderr timeout 10 bash -c '"$1" serve - 1< a' - "$RDMAPUT"
   assert_equal "$status" 74
   assert_regex "$stderr" 'standard output'
 }
