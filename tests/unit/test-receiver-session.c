@@ -128,6 +128,7 @@ static int setup(void **state)
     bench->endpoint.id = &bench->fake.id;
     bench->receiver = (struct receiver){.sink = &bench->sink.sink,
                                         .many = true,
+                                        .ready_fd = -1,
                                         .report = ignore_committed,
                                         .result = &bench->result,
                                         .endpoint = &bench->endpoint,
@@ -224,6 +225,7 @@ static struct wire_message open_message(uint32_t flags)
     message.open.size = message.open.bytes = 8;
     message.open.slot_limit = 8;
     message.open.object_limit = 3;
+    message.open.chunk_limit = SLOT_SIZE;
     return message;
 }
 
