@@ -1,5 +1,5 @@
 # in-place.bats - `serve --in-place`: files and block devices, written where clients say
-# shellcheck disable=SC2154 # variables of lib/common.bash
+# shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
 
 setup() {
@@ -211,6 +211,7 @@ assert_calls() {
   fi
   make_file disk 1000
   make_file a 300000
+  # shellcheck disable=SC2054 # strace's commas
   server_wrapper=(strace -f -o calls -e trace=pwrite64,fsync,fdatasync)
   start_server --once --sync --in-place disk
   deliver a

@@ -1,5 +1,5 @@
 # sparse.bats - holes of files are not sent, and are holes at the far end; elsewhere zeros
-# shellcheck disable=SC2154 # variables of lib/common.bash
+# shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
 
 MIB=$((1 << 20)) GIB=$((1 << 30))

@@ -1,6 +1,6 @@
 # streams.bats - `write -` and `serve -`: pipes at both ends, slow, broken or closed ones too
 # shellcheck disable=SC2030,SC2031 # what a test sets for itself
-# shellcheck disable=SC2154 # variables of lib/common.bash
+# shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
 
 TIMEOUT_MS=3000
@@ -12,11 +12,11 @@ setup() {
   mkfifo stream feed
 }
 
-# [ARG...] - a server of standard output, which is the pipe `stream`. It opens it when
+# A server of standard output, which is the pipe `stream`. It opens it when
 # start_consumer, before or after, opens the other end.
 start_stream() {
   server_wrapper=(bash -c 'exec "$@" > stream' bash)
-  launch_server stream-server --bind "$addr" --timeout ${TIMEOUT_MS}ms "$@" -
+  launch_server stream-server --bind "$addr" --timeout ${TIMEOUT_MS}ms -
 }
 
 # COMMAND... - reads the pipe `stream`; sets consumer_pid, consumer_out. Waits for the server.
@@ -99,8 +99,10 @@ input_position() { awk '$1 == "pos:" { print $2 }' "/proc/$1/fdinfo/0"; }
   diff <(cd tree && find . -printf '%P %M %l\n' | sort) <(cd there/tree && find . -printf '%P %M %l\n' | sort)
 }
 
-@test "256 MiB come out as they went in" {
+@test "256 MiB, on rxe 64, come out as they went in" {
   local parts=16
+  # Emulated, rxe takes more than 20 s for 256 MiB.
+  if [ "$fabric" = rxe ]; then parts=4; fi
   make_file part $((16 << 20))
   # Each part begins with its number, so that none can stand for another.
   # shellcheck disable=SC2016 # the other shells'
