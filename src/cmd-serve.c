@@ -122,6 +122,8 @@ static void check_combination(const struct arguments *arguments, struct argp_sta
                           "-, --in-place, --region or --discard");
     if (arguments->files.sync && (places == 0 || arguments->discard))
         argp_error(state, "--sync goes with a place where something is stored");
+    if (arguments->files.sync && arguments->region_size > 0 && !arguments->dump)
+        argp_error(state, "--sync goes with --region where there is a --dump");
     if (arguments->files.no_clobber && !files)
         argp_error(state, "--no-clobber goes with FILE or DIR");
     if (arguments->keep_partial && !files)
@@ -260,7 +262,10 @@ static struct sink *make_sink(const struct arguments *arguments, struct region *
         if (arguments->dump && check_dump(arguments->dump, err) < 0)
             return NULL;
         *region = region_new(arguments->region_size, arguments->dump, err);
-        return *region ? sink_region_new(*region, err) : NULL;
+        if (!*region)
+            return NULL;
+        (*region)->sync = arguments->files.sync;
+        return sink_region_new(*region, err);
     }
     if (arguments->discard)
         return sink_discard_new(err);

@@ -430,14 +430,15 @@ static int check_single(struct delivery *delivery, struct error *err)
 static int check_port(const struct delivery *delivery, const struct exchange_meeting *meeting,
                       struct error *err)
 {
-    if (!delivery->address.has_port)
+    uint16_t port = delivery->address.has_port ? delivery->address.port
+                                               : delivery->arguments->connect.port;
+    if (port == 0)
         return 0;
     for (unsigned i = 0; i < meeting->count; i++)
-        if (meeting->addresses[i].port == delivery->address.port)
+        if (meeting->addresses[i].port == port)
             return 0;
     error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, meeting->peer,
-              "the server there listens on port %u, not %u", meeting->addresses[0].port,
-              delivery->address.port);
+              "the server there listens on port %u, not %u", meeting->addresses[0].port, port);
     return error_hint(err, "leave out PORT: the server tells it");
 }
 
@@ -476,7 +477,7 @@ static int deliver(struct delivery *delivery, struct error *err)
         .many = delivery->many,
         .sync = arguments->sync,
         .resume = arguments->resume,
-        .map = !arguments->never_map,
+        .map = !arguments->never_map && !arguments->exchange_tcp,
         .open = open_object,
         .close = close_object,
         .context = delivery,

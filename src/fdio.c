@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
@@ -170,20 +171,36 @@ static char *name_beside(const char *path)
     return name;
 }
 
-static int write_new(const char *path, const void *buf, size_t len, mode_t mode)
+static int write_new(const char *path, const void *buf, size_t len, mode_t mode, bool durable)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 
     if (fd < 0)
         return -1;
-    if (fdio_write(fd, buf, len) < 0) {
+    if (fdio_write(fd, buf, len) < 0 || (durable && fsync(fd) < 0)) {
         fdio_close(&fd);
         return -1;
     }
     return close(fd);
 }
 
-int fdio_publish(const char *path, const void *buf, size_t len, mode_t mode)
+static int sync_directory_of(const char *path)
+{
+    char *copy = strdup(path);
+    int fd, rc;
+
+    if (!copy)
+        return -1;
+    fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (fd < 0)
+        return -1;
+    rc = fsync(fd);
+    fdio_close(&fd);
+    return rc;
+}
+
+static int publish(const char *path, const void *buf, size_t len, mode_t mode, bool durable)
 {
     char *temporary = NULL;
     int saved_errno;
@@ -193,7 +210,7 @@ int fdio_publish(const char *path, const void *buf, size_t len, mode_t mode)
     temporary = name_beside(path);
     if (!temporary)
         return -1;
-    if (write_new(temporary, buf, len, mode) < 0 || rename(temporary, path) < 0) {
+    if (write_new(temporary, buf, len, mode, durable) < 0 || rename(temporary, path) < 0) {
         saved_errno = errno;
         unlink(temporary);
         free(temporary);
@@ -201,7 +218,17 @@ int fdio_publish(const char *path, const void *buf, size_t len, mode_t mode)
         return -1;
     }
     free(temporary);
-    return 0;
+    return durable ? sync_directory_of(path) : 0;
+}
+
+int fdio_publish(const char *path, const void *buf, size_t len, mode_t mode)
+{
+    return publish(path, buf, len, mode, false);
+}
+
+int fdio_publish_durable(const char *path, const void *buf, size_t len, mode_t mode)
+{
+    return publish(path, buf, len, mode, true);
 }
 
 bool fdio_can_map(int fd, const char **why)

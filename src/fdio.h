@@ -31,6 +31,9 @@ char *fdio_slurp(int fd, size_t limit, size_t *len);
  * left. */
 int fdio_publish(const char *path, const void *buf, size_t len, mode_t mode);
 
+/* The same, and file and directory are on stable storage (fsync(2)) when it returns 0. */
+int fdio_publish_durable(const char *path, const void *buf, size_t len, mode_t mode);
+
 /* Whether a device may go on writing to pages of this file while it is mapped: the file lives in
  * memory (tmpfs, memfd). Elsewhere the kernel refuses to pin them, or writes could get lost (a file
  * system that follows its pages' changes does not see a device's). If not, *why says so. */

@@ -310,7 +310,7 @@ static int verify(struct receiver *receiver, struct job *job)
     if (digest_equal(&job->own, &job->told))
         return 0;
     return error_set(&job->error, ERROR_DATA, STAGE_COMMIT, receiver->endpoint->peer,
-                     "the data arrived wrong: the checksums differ; nothing was committed");
+                     "the data arrived wrong: the checksums differ");
 }
 
 static void commit_object(struct receiver *receiver, struct job *job, int stop_fd)

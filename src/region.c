@@ -73,11 +73,13 @@ void region_ticket(const struct region *region, const struct sockaddr *listener,
     strncpy(ticket->host, address_format_host(listener, host), sizeof ticket->host - 1);
 }
 
-int region_dump(const struct region *region, struct error *err)
+int region_dump(const struct region *region, bool sync, struct error *err)
 {
+    int (*publish)(const char *, const void *, size_t, mode_t) =
+        sync || region->sync ? fdio_publish_durable : fdio_publish;
     if (!region->dump)
         return 0;
-    if (fdio_publish(region->dump, region->memory.addr, region->memory.bytes, 0666) < 0)
+    if (publish(region->dump, region->memory.addr, region->memory.bytes, 0666) < 0)
         return error_set_errno(err, ERROR_STORAGE, STAGE_COMMIT, region->dump, errno,
                                "cannot dump the region");
     log_verbose("%s: region dumped", region->dump);

@@ -23,6 +23,7 @@ struct region {
     struct ibv_pd *pd;   /* NULL without a ticket */
     struct memory probe; /* where a byte of a client's is read to */
     char *dump;          /* the file to write it out to; NULL: none */
+    bool sync;           /* each dump is to be on stable storage */
 };
 
 /* size bytes of zeroed memory. dump: NULL, or copied. */
@@ -36,9 +37,9 @@ int region_publish(struct region *region, struct rdma_cm_id *listener, struct er
 void region_ticket(const struct region *region, const struct sockaddr *listener,
                    struct ticket *ticket);
 
-/* Writes the memory to the dump file, which appears by rename. 0, also when none is wanted; -1
- * with *err (74, 73). */
-int region_dump(const struct region *region, struct error *err);
+/* Writes the memory to the dump file, which appears by rename; sync: on stable storage, as
+ * region->sync says too. 0, also when none is wanted; -1 with *err (74, 73). */
+int region_dump(const struct region *region, bool sync, struct error *err);
 
 /*
  * Serves one client of one-sided writes: makes its queue pair in the region's domain, accepts, and

@@ -23,8 +23,8 @@
 #define SLOT_SIZE ((size_t)256 << 10)
 #define MOST_WORKS 64
 /* What is under way when a session breaks is sent again: this part of an object at most. */
-#define RESUME_PARTS 512
-#define RESUME_LEAST_BUFFER ((uint64_t)16 << 10)
+#define RESUME_PARTS 320
+#define RESUME_LEAST_BUFFER ((uint64_t)32 << 10)
 /* Where an object has more, the buffers of few work requests might not fill a placed slot. */
 #define MAP_MOST_PIECES 32
 #define MAP_LEAST_BYTES ((uint64_t)1 << 20)

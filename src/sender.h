@@ -46,7 +46,8 @@ struct sender_job {
     bool many;    /* each is committed by itself, and fails by itself; else there is one */
     bool sync;    /* durable before it counts as committed */
     bool resume;
-    bool map; /* write straight into the object, where the server can have that */
+    bool map; /* write straight into the object, where the server can have that; more rkeys then
+               * come as messages */
     sender_open open;
     sender_close close;
     void *context;

@@ -100,7 +100,7 @@ static int serve_one_sided(struct serving *serving)
                           &serving->error);
     if (rc == 0) {
         log_verbose("%s: the one-sided session ended", serving->endpoint.peer);
-        rc = region_dump(region, &serving->error);
+        rc = region_dump(region, false, &serving->error);
     }
     if (serving->server->job->once && iwarp)
         stay_for_a_while(serving->server);

@@ -17,6 +17,10 @@ static struct sink_object *discard_begin(struct sink *sink, const struct sink_re
     (void)stop_fd;
     if (sink_refuse_extras(sink, request, err) < 0)
         return NULL;
+    if (request->sync) {
+        sink_refuse_sync(sink, err);
+        return NULL;
+    }
     struct sink_object *object = malloc(sizeof *object);
     if (!object)
         error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, errno, "cannot begin an object");

@@ -19,6 +19,7 @@ struct sink_region {
 struct sink_object {
     struct sink_region *sink;
     uint64_t end; /* of what was stored so far */
+    bool sync;
 };
 
 static int too_large(const struct sink_region *sink, uint64_t end, struct error *err)
@@ -36,6 +37,10 @@ static struct sink_object *region_begin(struct sink *base, const struct sink_req
     (void)stop_fd;
     if (sink_refuse_extras(base, request, err) < 0)
         return NULL;
+    if (request->sync && !sink->region->dump) {
+        sink_refuse_sync(base, err);
+        return NULL;
+    }
     if (request->size != WIRE_UNKNOWN && request->size > sink->region->memory.bytes) {
         too_large(sink, request->size, err);
         return NULL;
@@ -46,6 +51,7 @@ static struct sink_object *region_begin(struct sink *base, const struct sink_req
         return NULL;
     }
     object->sink = sink;
+    object->sync = request->sync;
     return object;
 }
 
@@ -79,7 +85,7 @@ static int region_commit(struct sink_object *object, uint64_t size, int stop_fd,
     else
         clear_gap(object, size);
     if (rc == 0)
-        rc = region_dump(object->sink->region, err);
+        rc = region_dump(object->sink->region, object->sync, err);
     free(object);
     return rc;
 }

@@ -27,3 +27,10 @@ int sink_refuse_extras(const struct sink *sink, const struct sink_request *reque
     }
     return 0;
 }
+
+int sink_refuse_sync(const struct sink *sink, struct error *err)
+{
+    error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL,
+              "the server's %s keeps nothing on stable storage", sink->ops->kind);
+    return error_hint(err, "leave out --sync, or serve a FILE, DIR or --region with --dump");
+}

@@ -97,4 +97,7 @@ struct sink_options {
 int sink_refuse_extras(const struct sink *sink, const struct sink_request *request,
                        struct error *err);
 
+/* The refusal of sync where nothing gets onto stable storage. Always -1. */
+int sink_refuse_sync(const struct sink *sink, struct error *err);
+
 #endif

@@ -308,7 +308,7 @@ static int resolve(const struct file *file, const struct segment *segment, uint6
 static int changed(const struct file *file, const char *how, struct error *err)
 {
     error_set(err, ERROR_DATA, STAGE_TRANSFER, file->path, "%s while it was read", how);
-    return error_hint(err, "nothing was committed: try again when nobody writes to it");
+    return error_hint(err, "try again when nobody writes to it");
 }
 
 static bool same(const struct stat *a, const struct stat *b)

@@ -619,6 +619,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "options of serve go with the sinks that they are for" {
   refused 64 --sync serve --sync
   refused 64 --sync serve --sync --discard
+  refused 64 --dump serve --sync --region 1M
   local sink
   for sink in '' --discard --region=1M --in-place=a -; do
     refused 64 --no-clobber serve --no-clobber ${sink:+"$sink"}

@@ -350,3 +350,19 @@ holds_two() { [ "$(ls -A small)" = "$(printf 'f\nfill')" ]; }
   stop_server
   exec {reader}>&-
 }
+
+@test "--sync of either side is refused where nothing gets onto stable storage, and syncs a dump" {
+  make_file a 5000
+  start_server --discard
+  client_ends_with 69 'stable storage' --sync
+  stop_server
+  start_server --region 1M
+  client_ends_with 69 'stable storage' --sync
+  stop_server
+  server_wrapper=(strace -f -qq -e 'trace=fsync,rename' -o calls)
+  start_server --region 1M --dump out/d --sync
+  rdmaput write a "$dest"
+  end_process "$server_pid" || true
+  assert_equal "$(sed -n 's/^[0-9]* *\(fsync\|rename\).*/\1/p' calls | tr '\n' ' ')" 'fsync rename fsync '
+  head -c 5000 out/d | cmp - a
+}

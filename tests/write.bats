@@ -229,7 +229,7 @@ reported() {
   end_slow_client
   assert_equal "$client_status" 65
   assert_regex "$(< "$client_err")" 'rdmaput: a: changed while it was read'
-  assert_regex "$(< "$client_err")" 'hint: nothing was committed'
+  assert_regex "$(< "$client_err")" 'hint: try again when nobody writes'
   assert_dir_holds out f
   assert_equal "$(< out/f)" old
   stop_server
