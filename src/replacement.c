@@ -25,6 +25,7 @@
 #define PERMISSIONS 0777
 #define BLOCK 512 /* the unit of st_blocks */
 #define PARTIAL_WAIT_NS (2 * CLOCK_NS_PER_S)
+#define GAP_BYTES 4096 /* of a gap are compared at a time */
 
 _Static_assert(SINK_IDENTITY_BYTES == 16 && NAME_DIGEST_BYTES == DIGEST_BYTES, "sizes agree");
 
@@ -40,6 +41,7 @@ struct sink_object {
     int directory; /* before rest; here the file grows */
     struct hidden file;
     uint64_t kept;
+    uint64_t recalled; /* where the last replacement_recall ended */
     bool settled; /* what was kept is cut to what is gone on from */
 };
 
@@ -299,9 +301,44 @@ uint64_t replacement_kept(const struct sink_object *object)
     return object->kept < object->request.size ? object->kept : object->request.size;
 }
 
+/* 1 when the file has nothing but zeros there, 0, or -1 with errno. What is a hole is not read. */
+static int is_gap(int fd, uint64_t offset, uint64_t end)
+{
+    static const uint8_t zeros[GAP_BYTES];
+    uint8_t block[GAP_BYTES];
+    while (offset < end) {
+        off_t data = lseek(fd, (off_t)offset, SEEK_DATA);
+        if (data >= 0)
+            offset = (uint64_t)data;
+        if ((data < 0 && errno == ENXIO) || offset >= end)
+            return 1;
+        size_t len = end - offset < GAP_BYTES ? (size_t)(end - offset) : GAP_BYTES;
+        ssize_t n = fdio_pread(fd, block, len, offset);
+        if (n <= 0)
+            return n == 0 ? 1 : -1;
+        if (memcmp(block, zeros, (size_t)n) != 0)
+            return 0;
+        offset += (uint64_t)n;
+    }
+    return 1;
+}
+
+static int check_gap(const struct sink_object *object, uint64_t end, struct error *err)
+{
+    int rc = is_gap(object->file.fd, object->recalled, end);
+    if (rc < 0)
+        return storage_error(object, "cannot read what was kept", STAGE_TRANSFER, err);
+    return rc > 0 ? 0
+                  : error_set(err, ERROR_STORAGE, STAGE_TRANSFER, object->shown,
+                              "what was kept has something in a gap");
+}
+
 int replacement_recall(struct sink_object *object, uint64_t offset, void *buf, size_t len,
                        struct error *err)
 {
+    if (check_gap(object, offset, err) < 0)
+        return -1;
+    object->recalled = offset + len;
     ssize_t n = fdio_pread(object->file.fd, buf, len, offset);
     if (n < 0)
         return storage_error(object, "cannot read what was kept", STAGE_TRANSFER, err);

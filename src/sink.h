@@ -50,7 +50,8 @@ struct sink_ops {
      * this kind keeps nothing, and begin refuses request->resume. */
     uint64_t (*kept)(const struct sink_object *object);
 
-    /* Reads what was kept. -1 with *err. */
+    /* Reads what was kept; offsets never go back. What is passed over is to be a gap, of zeros: no
+     * checksum covers it. -1 with *err. */
     int (*recall)(struct sink_object *object, uint64_t offset, void *buf, size_t len,
                   struct error *err);
 
