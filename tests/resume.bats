@@ -5,7 +5,7 @@
 
 load lib/common
 
-SIZE=$((8 << 20)) # so much that it breaks in the middle, as start_client has it
+SIZE=$((6 << 20)) # so much that it breaks in the middle, as start_client has it
 
 # Random bytes take their time in a guest.
 setup_file() { head -c $((2 * SIZE)) /dev/urandom > "$BATS_FILE_TMPDIR/random"; }
@@ -114,9 +114,9 @@ find_partials() {
 
 # RDMAPUT_TEST_BREAKS=30 takes longer than a run of all tests should, in a guest.
 @test "an object that broke again and again is whole, and little of it was sent twice" {
-  local breaks=${RDMAPUT_TEST_BREAKS:-8} size=$((64 << 20)) kinds=(client-KILL server-KILL client-INT server-TERM) points=()
+  local breaks=${RDMAPUT_TEST_BREAKS:-6} size=$((64 << 20)) kinds=(client-KILL server-KILL client-INT server-TERM) points=()
   local i point sent=0 before kind bytes once
-  for _ in {1..4}; do cat "$BATS_FILE_TMPDIR/random"; done > a
+  while cat "$BATS_FILE_TMPDIR/random"; do :; done | head -c $size > a
   RANDOM=7
   for ((i = 0; i < breaks; i++)); do points+=($(((RANDOM << 15 | RANDOM) % size))); done
   mapfile -t points < <(printf '%s\n' "${points[@]}" | sort -n)
@@ -148,7 +148,7 @@ find_partials() {
   assert_equal $written $((size - kept))
   assert_same a out/a
   assert_dir_holds out a
-  echo "# $sent bytes sent for $size"
+  echo "$sent bytes sent for $size"
   [ $sent -ge $size ] && [ $sent -le $((size / 10 * 11)) ]
 }
 # The ends that they come to. All leave the server, or its follower, ready for the next client.
@@ -219,9 +219,9 @@ break_server-TERM() {
 }
 
 @test "without --resume nothing is kept" {
-  make_source a
+  truncate -s 64M a
   start_server out
-  errors=trace start_process client "$RDMAPUT" write --trace a "$dest/a"
+  errors=trace start_process client "$RDMAPUT" write --trace --sparse=never a "$dest/a"
   client_pid=$process_pid
   exec {trace}< trace
   written=0 unread=''
@@ -427,7 +427,7 @@ completes_with() {
   start_server --keep-partial 1s out
   start_client a a
   follow 1000000
-  nap 3.5
+  nap 2.5
   find_partials
   assert_equal "${#partials[@]}" 1
   end_client
@@ -440,11 +440,11 @@ completes_with() {
 
 @test "while a session is at it a second one is told 75, and goes on once that is given up" {
   make_source a
-  start_server --timeout 4s out
+  start_server --timeout 5s out
   start_client a a
   follow 1000000
   kill -STOP "$client_pid"
-  within 3900 run rdmaput write --resume a "$dest/a"
+  run rdmaput write --resume a "$dest/a"
   assert_run 75 'another session is writing this object' 'hint: try again when it has ended'
   wait_for_text "$server_err" 'no sign of life'
   wait_for has_ended 1
@@ -462,7 +462,7 @@ completes_with() {
   make_source a
   start_server --trace out
   start_client a a
-  follow $((SIZE - 1000000))
+  follow 1000000
   start_process second "$RDMAPUT" write --resume a "$dest/a"
   wait_for has_opened 2
   end_client
@@ -491,7 +491,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
   done
   read_clock
   assert_equal "$status" 0
-  echo "# $attempts attempts, $((now_ms - start)) ms"
+  echo "$attempts attempts, $((now_ms - start)) ms"
   [ $((now_ms - start)) -lt 10000 ]
   end_client
   assert_same a out/a
@@ -537,7 +537,7 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 
 @test "segments with gaps between them are gone on from" {
   local before
-  cat "$BATS_FILE_TMPDIR"/random{,} > a
+  cat "$BATS_FILE_TMPDIR"/random{,,} > a
   awk 'BEGIN { for (i = 0; i < 1000; i++) printf "a@%d+16000=%d\n", (i * 7919) % 29000000, i * 17000 + 500 }' > list
   start_server out
   break_client 3000000 INT a --segments-from list
@@ -554,9 +554,9 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
 
 @test "a source with holes is gone on from, and its holes stay some" {
   local i
-  truncate -s 40000000 a
+  truncate -s 30000000 a
   make_source data
-  for i in 0 1 2 3 4 5 6 7; do
+  for i in {0..5}; do
     dd if=data of=a bs=64K skip=$((i * 16)) seek=$((i * 75)) count=16 conv=notrunc status=none
   done
   start_server out
@@ -575,15 +575,12 @@ has_opened() { [ "$(grep -c 'received OPEN$' "$server_err")" -ge "$1" ]; }
   make_source f2
   make_file f3 3
   start_server out
-  local ended
-  ended=$(count_ended)
   start_client d/ f1 f2 f3
   follow 3500000
   kill -INT "$client_pid"
   end_client
   assert_equal "$client_status" 130
-  assert_regex "$said" '1 of 3 objects were committed'
-  wait_for has_ended $((ended + 1))
+  wait_for_text "$server_err" 'interrupted by a signal'
   assert_same f1 out/d/f1
   find_partials out/d
   assert_equal "${#partials[@]}" 1
