@@ -245,6 +245,18 @@ break_server-TERM() {
 @test "an object breaks again while what was kept is compared, and nothing is lost" {
   make_source a
   start_server out
+  # Where it was quicker than the signal, once more.
+  for _ in {1..5}; do
+    break_in_recall
+    start_server out
+    [ -e out/a ] || break
+    rm out/a
+  done
+  complete a a
+  assert_equal $written 0
+  assert_same a out/a
+}
+break_in_recall() {
   break_client 1000000 INT a a
   cp a "$partial"
   start_client a a
@@ -254,10 +266,6 @@ break_server-TERM() {
   kill -KILL "$server_pid"
   end_client
   wait_server
-  start_server out
-  complete a a
-  assert_equal $written 0
-  assert_same a out/a
 }
 
 # ---- whose it is ---------------------------------------------------------------------------------
@@ -427,9 +435,11 @@ completes_with() {
   start_server --keep-partial 1s out
   start_client a a
   follow 1000000
+  kill -STOP "$client_pid"
   nap 2.5
   find_partials
   assert_equal "${#partials[@]}" 1
+  kill -CONT "$client_pid"
   end_client
   assert_equal "$client_status" 0
   assert_same a out/a
