@@ -4,11 +4,19 @@
  */
 #include "config.h"
 
-/* The functions under test are the file's own. */
-#include "receiver.c"
+#include "digest.h"
 
+static bool watched_digest_add(struct digest *digest, uint64_t offset, const void *data, size_t len);
+
+/* The functions under test are the file's own. */
+#define digest_add watched_digest_add
+#include "receiver.c"
+#undef digest_add
+
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +26,19 @@
 #define PATIENCE_S 60 /* a test that waits longer ends the program */
 #define PATIENCE_MS 10000
 #define MESSAGES 64
+/* Of a placed object: more than there are slots, and a part of one. */
+#define PLACED_BYTES (5 * SLOT_SIZE + 100)
+/* Registrations besides those of placed slots: messages, and ordinary slots. */
+#define OWN_REGISTRATIONS 2
+
+static const struct fake_provider *watched;
+static unsigned registered_when_hashed;
+
+static bool watched_digest_add(struct digest *digest, uint64_t offset, const void *data, size_t len)
+{
+    registered_when_hashed = watched->registrations;
+    return digest_add(digest, offset, data, len);
+}
 
 struct sink_object {
     struct fake_sink *sink;
@@ -27,6 +48,8 @@ struct fake_sink {
     struct sink sink;
     uint64_t kept;
     bool fail_begin, fail_store;
+    int map_fd;
+    unsigned stores; /* besides what was placed */
     unsigned committed;
 };
 
@@ -69,10 +92,21 @@ static int fake_resume_at(struct sink_object *object, uint64_t bytes, struct err
 static int fake_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
                       int stop_fd, struct error *err)
 {
-    (void)offset, (void)data, (void)len, (void)stop_fd;
+    (void)stop_fd;
     if (object->sink->fail_store)
         return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "no space");
+    object->sink->stores++;
+    if (object->sink->map_fd >= 0 &&
+        pwrite(object->sink->map_fd, data, len, (off_t)offset) != (ssize_t)len)
+        return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "cannot be written");
     return 0;
+}
+
+static int fake_map(struct sink_object *object, uint64_t size, const char **why)
+{
+    (void)size;
+    *why = "the test says so";
+    return object->sink->map_fd;
 }
 
 static int fake_commit(struct sink_object *object, uint64_t size, int stop_fd, struct error *err)
@@ -95,6 +129,7 @@ static const struct sink_ops fake_ops = {
     .kept = fake_kept,
     .recall = fake_recall,
     .resume_at = fake_resume_at,
+    .map = fake_map,
     .store = fake_store,
     .commit = fake_commit,
     .abandon = fake_abandon,
@@ -107,6 +142,7 @@ struct bench {
     struct receiver receiver;
     struct receiver_result result;
     struct error err;
+    uint8_t *object; /* PLACED_BYTES, what a placed object is to be */
 };
 
 static void ignore_committed(const char *peer, const struct receiver_object *object)
@@ -124,7 +160,9 @@ static int setup(void **state)
         return -1;
     *state = bench;
     fake_open(&bench->fake);
+    watched = &bench->fake;
     bench->sink.sink.ops = &fake_ops;
+    bench->sink.map_fd = -1;
     bench->endpoint.id = &bench->fake.id;
     bench->receiver = (struct receiver){.sink = &bench->sink.sink,
                                         .many = true,
@@ -148,13 +186,18 @@ static int teardown(void **state)
     struct receiver *receiver = &bench->receiver;
 
     worker_stop(receiver->worker);
+    unplace_slots(receiver);
     abandon_object(receiver, false);
     digest_free(receiver->storing.digest);
     free(receiver->storing.buffer);
     memory_free(&receiver->memory);
     messages_close(&receiver->session.messages);
     writer_close(&receiver->session.writer);
+    assert_int_equal(bench->fake.registrations, 0);
     fake_close(&bench->fake);
+    if (bench->sink.map_fd >= 0)
+        close(bench->sink.map_fd);
+    free(bench->object);
     free(bench);
     return 0;
 }
@@ -498,6 +541,312 @@ static void a_session_of_one_has_one_and_no_close(void **state)
     assert_true(is_finished(&bench->receiver));
 }
 
+static void a_slot_is_no_larger_than_the_clients_chunks(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_message open = open_message(0);
+
+    open.open.size = open.open.bytes = SLOT_SIZE;
+    open.open.chunk_limit = 3 * WIRE_MIN_SLOT_SIZE + 5;
+    assert_int_equal(say(bench, open), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    assert_int_equal(said(bench, 0).ready.slot_size, 3 * WIRE_MIN_SLOT_SIZE);
+    assert_broken(bench, chunk_message(0, 0, 3 * WIRE_MIN_SLOT_SIZE + 1));
+    assert_int_equal(say(bench, chunk_message(0, 0, 3 * WIRE_MIN_SLOT_SIZE)), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    assert_int_equal(bench->receiver.memory.bytes, SLOT_COUNT * 3 * WIRE_MIN_SLOT_SIZE);
+}
+
+/* ---- placed slots -------------------------------------------------------------------------- */
+
+static int make_file(uint64_t size)
+{
+    int fd = memfd_create("placed", MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)size), 0);
+    return fd;
+}
+
+static struct wire_message placed_open_message(void)
+{
+    struct wire_message message = open_message(WIRE_OPEN_MAP | WIRE_OPEN_CONFIRM);
+
+    message.open.size = message.open.bytes = PLACED_BYTES;
+    return message;
+}
+
+/* Opens an object that may be placed, into a file that lets it. */
+static void begin_placed(struct bench *bench)
+{
+    bench->object = malloc(PLACED_BYTES);
+    assert_non_null(bench->object);
+    for (size_t i = 0; i < PLACED_BYTES; i++)
+        bench->object[i] = (uint8_t)(1 + i / 4096);
+    bench->sink.map_fd = make_file(PLACED_BYTES);
+    assert_int_equal(say(bench, placed_open_message()), 0);
+    assert_int_equal(settle(bench, 1), 0);
+}
+
+static struct wire_message placed_end_message(const struct bench *bench)
+{
+    struct wire_message message = {.type = WIRE_END};
+    struct digest *digest = digest_new();
+
+    digest_add(digest, 0, bench->object, PLACED_BYTES);
+    digest_value(digest, &message.end.digest);
+    digest_free(digest);
+    return message;
+}
+
+/* Fills the range that the nth message placed, as the client's device would; its chunk. */
+static struct wire_message fill_placed(struct bench *bench, unsigned n)
+{
+    struct wire_message place = said(bench, n);
+
+    assert_int_equal(place.type, WIRE_PLACE);
+    memcpy((void *)(uintptr_t)place.place.remote_addr, bench->object + place.place.offset,
+           place.place.length);
+    return chunk_message(place.place.slot, place.place.offset, place.place.length);
+}
+
+static void send_placed(struct bench *bench, unsigned n)
+{
+    assert_int_equal(say(bench, fill_placed(bench, n)), 0);
+    assert_int_equal(settle(bench, 1), 0);
+}
+
+/* Fills and announces an ordinary slot. */
+static void send_ordinary(struct bench *bench, unsigned slot, uint64_t offset, size_t len)
+{
+    memcpy(bench->receiver.memory.addr + slot * SLOT_SIZE, bench->object + offset, len);
+    assert_int_equal(say(bench, chunk_message(slot, offset, len)), 0);
+    assert_int_equal(settle(bench, 1), 0);
+}
+
+static void assert_places(const struct bench *bench, unsigned n, unsigned slot, uint64_t offset,
+                          uint64_t length)
+{
+    struct wire_message place = said(bench, n);
+
+    assert_int_equal(place.type, WIRE_PLACE);
+    assert_int_equal(place.place.slot, slot);
+    assert_int_equal(place.place.offset, offset);
+    assert_int_equal(place.place.length, length);
+}
+
+static void assert_stored(const struct bench *bench)
+{
+    uint8_t *there = malloc(PLACED_BYTES);
+
+    assert_non_null(there);
+    assert_int_equal(pread(bench->sink.map_fd, there, PLACED_BYTES, 0), PLACED_BYTES);
+    assert_memory_equal(there, bench->object, PLACED_BYTES);
+    free(there);
+}
+
+static void assert_nothing_placed(const struct bench *bench)
+{
+    assert_int_equal(bench->fake.registrations, OWN_REGISTRATIONS);
+    for (unsigned i = 0; i < SLOT_COUNT; i++) {
+        assert_null(bench->receiver.storing.placements[i].memory.addr);
+        assert_int_equal(bench->receiver.storing.placements[i].place.length, 0);
+        assert_int_equal(bench->receiver.places[i].length, 0);
+    }
+}
+
+static void placed_slots_cover_the_object_in_order(void **state)
+{
+    struct bench *bench = *state;
+
+    begin_placed(bench);
+    ASSERT_SAID(bench, WIRE_READY, WIRE_OPENED, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE);
+    assert_int_equal(said(bench, 1).opened.flags, WIRE_OPENED_PLACED);
+    for (unsigned i = 0; i < SLOT_COUNT; i++)
+        assert_places(bench, 2 + i, i, i * SLOT_SIZE, SLOT_SIZE);
+    for (unsigned i = 0; i < 6; i++)
+        send_placed(bench, 2 + i);
+    ASSERT_SAID(bench, WIRE_READY, WIRE_OPENED, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE,
+                WIRE_PLACE, WIRE_PLACE, WIRE_GRANT, WIRE_GRANT, WIRE_GRANT, WIRE_GRANT);
+    assert_places(bench, 6, 0, 4 * SLOT_SIZE, SLOT_SIZE);
+    assert_places(bench, 7, 1, 5 * SLOT_SIZE, 100);
+    assert_int_equal(said(bench, 6).place.acknowledged, SLOT_SIZE);
+    assert_int_equal(said(bench, 11).grant.acknowledged, PLACED_BYTES);
+    assert_int_equal(say(bench, placed_end_message(bench)), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    assert_int_equal(said(bench, 12).type, WIRE_DONE);
+    assert_int_equal(said(bench, 12).done.status, 0);
+    assert_int_equal(bench->sink.stores, 0);
+    assert_stored(bench);
+}
+
+static void a_chunk_in_a_placed_slot_is_its_range(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_message parts;
+
+    begin_placed(bench);
+    assert_broken(bench, chunk_message(0, 0, SLOT_SIZE - 1));
+    assert_broken(bench, chunk_message(0, 0, SLOT_SIZE + 1));
+    assert_broken(bench, chunk_message(0, 1, SLOT_SIZE));
+    assert_broken(bench, chunk_message(0, SLOT_SIZE, SLOT_SIZE));
+    assert_broken(bench, chunk_message(1, 0, SLOT_SIZE));
+    parts = chunk_message(0, 0, SLOT_SIZE);
+    parts.chunk.extent_count = 2;
+    parts.chunk.extents[1] = (struct wire_extent){SLOT_SIZE, 1};
+    assert_broken(bench, parts);
+    parts.chunk.extents[0].length = 1;
+    parts.chunk.extents[1] = (struct wire_extent){1, SLOT_SIZE - 1};
+    assert_broken(bench, parts);
+    assert_int_equal(window_in_state(&bench->receiver.window, WINDOW_SENT), 0);
+    assert_int_equal(say(bench, fill_placed(bench, 2)), 0);
+    assert_broken(bench, chunk_message(0, 4 * SLOT_SIZE, SLOT_SIZE));
+    assert_int_equal(settle(bench, 1), 0);
+}
+
+static void a_placed_range_is_not_skipped_and_gone_back_to(void **state)
+{
+    struct bench *bench = *state;
+
+    begin_placed(bench);
+    assert_int_equal(say(bench, fill_placed(bench, 3)), 0);
+    assert_broken(bench, fill_placed(bench, 2));
+    assert_int_equal(settle(bench, 1), 0);
+}
+
+static void a_range_is_out_of_reach_before_it_is_hashed(void **state)
+{
+    struct bench *bench = *state;
+
+    begin_placed(bench);
+    assert_int_equal(bench->fake.registrations, OWN_REGISTRATIONS + SLOT_COUNT);
+    for (unsigned i = 0; i < 6; i++) {
+        unsigned before = bench->fake.registrations;
+
+        registered_when_hashed = UINT32_MAX;
+        send_placed(bench, 2 + i);
+        assert_int_equal(registered_when_hashed, before - 1);
+    }
+    assert_nothing_placed(bench);
+}
+
+static void after_a_registration_that_fails_slots_are_ordinary(void **state)
+{
+    struct bench *bench = *state;
+
+    begin_placed(bench);
+    send_placed(bench, 2);
+    bench->fake.fail_registration = ENOMEM;
+    send_placed(bench, 3);
+    bench->fake.fail_registration = 0;
+    send_placed(bench, 4);
+    send_placed(bench, 5);
+    send_placed(bench, 6);
+    ASSERT_SAID(bench, WIRE_READY, WIRE_OPENED, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE,
+                WIRE_PLACE, WIRE_GRANT, WIRE_GRANT, WIRE_GRANT, WIRE_GRANT);
+    assert_nothing_placed(bench);
+    send_ordinary(bench, 2, 5 * SLOT_SIZE, 60);
+    send_ordinary(bench, 0, 5 * SLOT_SIZE + 60, 40);
+    assert_int_equal(bench->sink.stores, 2);
+    assert_int_equal(say(bench, placed_end_message(bench)), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    assert_int_equal(said(bench, 13).type, WIRE_DONE);
+    assert_int_equal(said(bench, 13).done.status, 0);
+    assert_stored(bench);
+}
+
+static void what_cannot_be_placed_at_all_is_not(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, 0);
+    assert_int_equal(say(bench, chunk_message(0, 0, 8)), 0);
+    assert_int_equal(say(bench, end_message()), 0);
+    assert_int_equal(settle(bench, 2), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        struct wire_message end = {.type = WIRE_END, .end = {.flags = WIRE_END_ABANDONED}};
+
+        bench->sink.sink.never_map = i == 0;
+        bench->fake.fail_registration = i == 1 ? ENOMEM : 0;
+        bench->sink.map_fd = i == 2 ? -1 : make_file(PLACED_BYTES);
+        assert_int_equal(say(bench, placed_open_message()), 0);
+        assert_int_equal(settle(bench, 1), 0);
+        assert_int_equal(bench->fake.request_count, 3 + 2 * i + 1);
+        assert_int_equal(said(bench, 3 + 2 * i).type, WIRE_OPENED);
+        assert_int_equal(said(bench, 3 + 2 * i).opened.flags, 0);
+        assert_nothing_placed(bench);
+        assert_int_equal(say(bench, end), 0);
+        assert_int_equal(settle(bench, 1), 0);
+        if (bench->sink.map_fd >= 0)
+            close(bench->sink.map_fd);
+    }
+}
+
+/* Whether it comes to its end or not. */
+static void an_object_leaves_no_slot_placed(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_message end = {.type = WIRE_END, .end = {.flags = WIRE_END_ABANDONED}};
+
+    begin_placed(bench);
+    send_placed(bench, 2);
+    assert_int_equal(say(bench, fill_placed(bench, 3)), 0);
+    assert_int_equal(say(bench, end), 0);
+    assert_int_equal(say(bench, open_message(0)), 0);
+    assert_int_equal(settle(bench, 3), 0);
+    assert_nothing_placed(bench);
+    ASSERT_SAID(bench, WIRE_READY, WIRE_OPENED, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE,
+                WIRE_PLACE, WIRE_GRANT, WIRE_DONE);
+    /* What was placed for the one before is an ordinary slot for this one. */
+    assert_int_equal(say(bench, chunk_message(2, 0, 8)), 0);
+    assert_int_equal(say(bench, end_message()), 0);
+    assert_int_equal(settle(bench, 2), 0);
+    assert_int_equal(said(bench, 10).type, WIRE_DONE);
+    assert_int_equal(said(bench, 10).done.status, 0);
+    assert_int_equal(bench->sink.stores, 1);
+}
+
+static void no_slot_is_placed_behind_the_end_and_the_next_object_begins_anew(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_message end = {.type = WIRE_END, .end = {.flags = WIRE_END_ABANDONED}};
+
+    begin_placed(bench);
+    assert_int_equal(say(bench, fill_placed(bench, 2)), 0);
+    assert_int_equal(say(bench, end), 0);
+    assert_int_equal(settle(bench, 2), 0);
+    assert_int_equal(say(bench, placed_open_message()), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    ASSERT_SAID(bench, WIRE_READY, WIRE_OPENED, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE,
+                WIRE_GRANT, WIRE_DONE, WIRE_OPENED, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE);
+    for (unsigned i = 0; i < SLOT_COUNT; i++)
+        assert_places(bench, 9 + i, i, i * SLOT_SIZE, SLOT_SIZE);
+}
+
+static void a_file_that_is_cut_is_an_error_of_storage(void **state)
+{
+    struct bench *bench = *state;
+
+    /* Here, since cmocka has handlers of its own for each test. */
+    assert_int_equal(guard_init(), 0);
+    begin_placed(bench);
+    send_placed(bench, 2);
+    assert_int_equal(say(bench, fill_placed(bench, 3)), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    assert_int_equal(ftruncate(bench->sink.map_fd, 2 * SLOT_SIZE + 4096), 0);
+    assert_int_equal(say(bench, chunk_message(2, 2 * SLOT_SIZE, SLOT_SIZE)), 0);
+    assert_int_equal(say(bench, chunk_message(3, 3 * SLOT_SIZE, SLOT_SIZE)), 0);
+    assert_int_equal(say(bench, placed_end_message(bench)), 0);
+    assert_int_equal(settle(bench, 3), 0);
+    ASSERT_SAID(bench, WIRE_READY, WIRE_OPENED, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE, WIRE_PLACE,
+                WIRE_PLACE, WIRE_PLACE, WIRE_FAILED, WIRE_GRANT, WIRE_GRANT, WIRE_DONE);
+    assert_int_equal(said(bench, 8).error.status, 74);
+    assert_int_equal(said(bench, 11).done.status, 74);
+    assert_int_equal(bench->result.stored, 2 * SLOT_SIZE);
+    assert_int_equal(bench->sink.committed, 0);
+    assert_nothing_placed(bench);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -516,6 +865,16 @@ int main(void)
         TEST(a_recall_that_fails_is_answered_by_failed_alone),
         TEST(a_store_that_failed_leaves_no_slot_at_the_worker),
         TEST(a_session_of_one_has_one_and_no_close),
+        TEST(a_slot_is_no_larger_than_the_clients_chunks),
+        TEST(placed_slots_cover_the_object_in_order),
+        TEST(a_chunk_in_a_placed_slot_is_its_range),
+        TEST(a_placed_range_is_not_skipped_and_gone_back_to),
+        TEST(a_range_is_out_of_reach_before_it_is_hashed),
+        TEST(after_a_registration_that_fails_slots_are_ordinary),
+        TEST(what_cannot_be_placed_at_all_is_not),
+        TEST(an_object_leaves_no_slot_placed),
+        TEST(no_slot_is_placed_behind_the_end_and_the_next_object_begins_anew),
+        TEST(a_file_that_is_cut_is_an_error_of_storage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
