@@ -414,10 +414,21 @@ static void note_request(struct opened *opened, const struct wire_message *open)
     memcpy(opened->name, open->open.name, sizeof opened->name);
 }
 
+/* A client with room for one alone has no room for a FAILED either (wire_extra_messages). */
+static int check_limits(const struct receiver *receiver, const struct wire_message *open,
+                        struct error *err)
+{
+    if (receiver->many && open->open.object_limit < 2)
+        return broke(receiver, "several objects, and no two at a time", err);
+    return 0;
+}
+
 static int take_open(struct receiver *receiver, const struct wire_message *open, struct error *err)
 {
     if (receiver->is_open || receiver->closed || (!receiver->many && receiver->opened_count > 0))
         return session_unexpected(&receiver->session, open, err);
+    if (check_limits(receiver, open, err) < 0)
+        return -1;
     if (!receiver->worker && prepare(receiver, open, err) < 0)
         return -1;
     if (receiver->opened_count - receiver->done_count >= receiver->object_limit)

@@ -97,8 +97,9 @@
  *              WIRE_OPEN_PRESERVE, as the times), accessed and modified: seconds i64, nanoseconds
  *              u32 each, identity[16] (of the source; zeros without WIRE_OPEN_RESUME),
  *              slot_limit u16 (the most slots the client can keep track of; the same in every OPEN
- *              of a session), object_limit u16 (likewise), chunk_limit u32 (likewise: the most
- *              bytes in one chunk), name_length u16, zero u16, name[]
+ *              of a session), object_limit u16 (likewise; at least 2 in a session of several
+ *              objects), chunk_limit u32 (likewise: the most bytes in one chunk), name_length u16,
+ *              zero u16, name[]
  *     READY    slot_count u16, object_limit u16, slot_size u32, remote_addr u64, rkey u32,
  *              flags u32 (WIRE_READY_DENSE: holes of a source are to be sent as zeros)
  *     OPENED   object u32, flags u32 (WIRE_OPENED_PLACED), kept u64

@@ -541,6 +541,32 @@ static void a_session_of_one_has_one_and_no_close(void **state)
     assert_true(is_finished(&bench->receiver));
 }
 
+static void of_several_objects_two_may_be_open(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_message open = open_message(0);
+
+    open.open.object_limit = 1;
+    assert_broken(bench, open);
+    assert_null(bench->receiver.worker);
+    open.open.object_limit = 2;
+    assert_int_equal(say(bench, open), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    assert_int_equal(said(bench, 0).ready.object_limit, 2);
+}
+
+static void of_one_object_any_limit_will_do(void **state)
+{
+    struct bench *bench = *state;
+    struct wire_message open = open_message(0);
+
+    bench->receiver.many = false;
+    open.open.object_limit = 1;
+    assert_int_equal(say(bench, open), 0);
+    assert_int_equal(settle(bench, 1), 0);
+    ASSERT_SAID(bench, WIRE_READY);
+}
+
 static void a_slot_is_no_larger_than_the_clients_chunks(void **state)
 {
     struct bench *bench = *state;
@@ -865,6 +891,8 @@ int main(void)
         TEST(a_recall_that_fails_is_answered_by_failed_alone),
         TEST(a_store_that_failed_leaves_no_slot_at_the_worker),
         TEST(a_session_of_one_has_one_and_no_close),
+        TEST(of_several_objects_two_may_be_open),
+        TEST(of_one_object_any_limit_will_do),
         TEST(a_slot_is_no_larger_than_the_clients_chunks),
         TEST(placed_slots_cover_the_object_in_order),
         TEST(a_chunk_in_a_placed_slot_is_its_range),
