@@ -69,6 +69,12 @@ struct opened {
     struct job begin, end;
 };
 
+/* What the client can keep track of, as each OPEN says. */
+struct limits {
+    uint16_t slots, objects;
+    uint32_t chunk; /* bytes */
+};
+
 struct placement {
     struct memory memory;
     struct place place;
@@ -100,6 +106,7 @@ struct receiver {
     unsigned slot_count;
     size_t slot_size;
     unsigned object_limit;
+    struct limits limits; /* of the first OPEN */
     struct window window;
     struct worker *worker;
     struct storing storing;
@@ -420,6 +427,10 @@ static int check_limits(const struct receiver *receiver, const struct wire_messa
 {
     if (receiver->many && open->open.object_limit < 2)
         return broke(receiver, "several objects, and no two at a time", err);
+    if (receiver->opened_count > 0 && (open->open.slot_limit != receiver->limits.slots ||
+                                       open->open.object_limit != receiver->limits.objects ||
+                                       open->open.chunk_limit != receiver->limits.chunk))
+        return broke(receiver, "limits other than those of the OPEN before", err);
     return 0;
 }
 
@@ -433,6 +444,9 @@ static int take_open(struct receiver *receiver, const struct wire_message *open,
         return -1;
     if (receiver->opened_count - receiver->done_count >= receiver->object_limit)
         return broke(receiver, "more objects at a time than were allowed", err);
+    receiver->limits = (struct limits){.slots = open->open.slot_limit,
+                                       .objects = open->open.object_limit,
+                                       .chunk = open->open.chunk_limit};
     uint32_t object = receiver->opened_count++;
     struct opened *opened = find_opened(receiver, object);
     note_request(opened, open);

@@ -80,7 +80,8 @@ struct sender {
     struct wire_message ready; /* the slots that were granted; type 0 before */
     struct memory memory;      /* the buffers to read into */
     unsigned buffer_count;
-    size_t buffer_size;
+    size_t buffer_size;   /* in use: no more than a slot's, once these are known */
+    uint32_t chunk_limit; /* what it was before that: the same in every OPEN */
     struct window window;
     struct loader loader;
     struct worker *worker;
@@ -292,6 +293,7 @@ static int prepare_loads(struct sender *sender, struct error *err)
     if (memory_register_buffers(&sender->memory, sender->endpoint.id, false, &sender->buffer_count,
                                 &sender->buffer_size, "reading the segments", err) < 0)
         return -1;
+    sender->chunk_limit = (uint32_t)sender->buffer_size;
     sender->result->pinned = sender->memory.bytes + sender->session.messages.memory.bytes;
     for (unsigned i = 0; i < sender->buffer_count; i++) {
         struct task *task = &sender->tasks[i];
@@ -410,7 +412,7 @@ static int send_open(struct sender *sender, struct error *err)
     open.open.size = plan_size(object->plan);
     open.open.bytes = bytes;
     open.open.slot_limit = (uint16_t)sender->buffer_count;
-    open.open.chunk_limit = (uint32_t)sender->buffer_size;
+    open.open.chunk_limit = sender->chunk_limit;
     open.open.object_limit = (uint16_t)sender->session.objects;
     if (object->preserve) {
         open.open.mode = object->mode;

@@ -567,6 +567,28 @@ static void of_one_object_any_limit_will_do(void **state)
     ASSERT_SAID(bench, WIRE_READY);
 }
 
+static void the_limits_of_a_session_stay_the_same(void **state)
+{
+    struct bench *bench = *state;
+
+    begin(bench, 0);
+    assert_int_equal(say(bench, chunk_message(0, 0, 8)), 0);
+    assert_int_equal(say(bench, end_message()), 0);
+    assert_int_equal(settle(bench, 2), 0);
+    for (int change = -1; change <= 1; change += 2) {
+        struct wire_message slots = open_message(0), objects = slots, chunk = slots;
+
+        slots.open.slot_limit = (uint16_t)(slots.open.slot_limit + change);
+        assert_broken(bench, slots);
+        objects.open.object_limit = (uint16_t)(objects.open.object_limit + change);
+        assert_broken(bench, objects);
+        chunk.open.chunk_limit = chunk.open.chunk_limit + (uint32_t)change;
+        assert_broken(bench, chunk);
+    }
+    assert_int_equal(say(bench, open_message(0)), 0);
+    assert_int_equal(settle(bench, 1), 0);
+}
+
 static void a_slot_is_no_larger_than_the_clients_chunks(void **state)
 {
     struct bench *bench = *state;
@@ -893,6 +915,7 @@ int main(void)
         TEST(a_session_of_one_has_one_and_no_close),
         TEST(of_several_objects_two_may_be_open),
         TEST(of_one_object_any_limit_will_do),
+        TEST(the_limits_of_a_session_stay_the_same),
         TEST(a_slot_is_no_larger_than_the_clients_chunks),
         TEST(placed_slots_cover_the_object_in_order),
         TEST(a_chunk_in_a_placed_slot_is_its_range),
