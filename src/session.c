@@ -358,6 +358,12 @@ static int check_due(const struct session *session, struct error *err)
                      units_format_time(session->timeout, time));
 }
 
+static bool is_readable(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return poll(&poll_fd, 1, 0) > 0;
+}
+
 enum session_next session_next(struct session *session, int worker_fd, struct wire_message *message,
                                struct error *err)
 {
@@ -374,6 +380,10 @@ enum session_next session_next(struct session *session, int worker_fd, struct wi
                 return SESSION_ERROR;
             if (mine > 0)
                 return SESSION_MESSAGE;
+            if (check_due(session, err) < 0)
+                return SESSION_ERROR;
+            if (is_readable(worker_fd))
+                return SESSION_WORKER;
             continue;
         }
         int64_t moment = keep_alive(session, err);

@@ -69,7 +69,8 @@ enum session_next {
 
 /*
  * Waits for the next thing to do: a message (in *message; PING, PONG and ERROR are dealt with
- * here), or worker_fd (negative: none) has become readable. SESSION_ERROR with *err when the
+ * here), or worker_fd (negative: none) is readable. Messages that have come go first, but no flood
+ * of PINGs keeps a caller from its worker, or from a deadline. SESSION_ERROR with *err when the
  * session is over: the peer gave up, went away, kept silent for the timeout, or a signal came.
  */
 enum session_next session_next(struct session *session, int worker_fd, struct wire_message *message,
