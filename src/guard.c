@@ -2,6 +2,7 @@
 
 #include "guard.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -24,9 +25,20 @@ int guard_init(void)
     return sigaction(SIGBUS, &action, NULL);
 }
 
+/* Threads are started with signals blocked, and the kernel kills the process where a fault's own
+ * signal is. */
+static void allow_bus_error(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 int guard_run(void (*function)(void *argument), void *argument)
 {
     sigjmp_buf here;
+    allow_bus_error();
     if (sigsetjmp(here, 1) != 0) {
         way_out = NULL;
         return -1;

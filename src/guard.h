@@ -11,7 +11,7 @@ int guard_init(void);
 /*
  * Calls function(argument). 0, or -1 when it touched mapped memory behind the end of its file: it
  * was left at that instruction, so it must neither hold a lock nor own anything. Any thread may call
- * it, but not within itself.
+ * it, but not within itself; SIGBUS is not blocked in it any more.
  */
 int guard_run(void (*function)(void *argument), void *argument);
 

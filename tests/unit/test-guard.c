@@ -63,8 +63,12 @@ static void what_is_there_is_read(void **state)
     assert_int_equal(reading.sum, 7);
 }
 
+/* As threads of sessions are: with all signals blocked. */
 static void *read_in_thread(void *argument)
 {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
     return (void *)(intptr_t)guard_run(read_all, argument);
 }
 
