@@ -852,7 +852,12 @@ static int transfer(struct sender *sender, struct error *err)
 static int close_session(struct sender *sender, struct error *err)
 {
     static const struct wire_message close = {.type = WIRE_CLOSE};
-    return sender->job->many ? session_send(&sender->session, &close, err) : 0;
+    if (!sender->job->many)
+        return 0;
+    if (session_send(&sender->session, &close, err) < 0)
+        return -1;
+    session_flush(&sender->session);
+    return 0;
 }
 
 static int count_failures(const struct sender *sender, struct error *err)

@@ -462,11 +462,15 @@ void session_give_up(struct session *session, const struct error *reason)
         await_sends(session, clock_after(GIVE_UP_NS), -1);
 }
 
+void session_flush(struct session *session)
+{
+    await_sends(session, clock_after(session->timeout), session->endpoint->stop_fd);
+}
+
 void session_linger(struct session *session)
 {
-    uint64_t ns = session->timeout;
-    await_sends(session, clock_after(ns), session->endpoint->stop_fd);
-    endpoint_await_end(session->endpoint, ns);
+    session_flush(session);
+    endpoint_await_end(session->endpoint, session->timeout);
 }
 
 void session_close(struct session *session)

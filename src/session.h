@@ -103,8 +103,11 @@ void session_understand(const struct session *session, const struct wire_message
 /* Tells the peer why this side gives up, if it can still be told: within a second. */
 void session_give_up(struct session *session, const struct error *reason);
 
-/* Waits, within the timeout, until all that was posted has completed and the peer has
- * disconnected. */
+/* Waits, within the timeout, until all that was posted has completed: disconnecting would take back
+ * what is still under way. */
+void session_flush(struct session *session);
+
+/* As session_flush, and until the peer has disconnected. */
 void session_linger(struct session *session);
 
 /* Disconnects, destroys the queue pair, frees messages and accounts; the caller then frees
