@@ -229,6 +229,14 @@ static void file_free(struct file *file)
     free(file);
 }
 
+/* Opening a FIFO would wait for its writer, and nothing could end that: reading waits instead. */
+static int open_path(const char *path)
+{
+    struct stat st;
+    bool is_fifo = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (is_fifo ? O_NONBLOCK : 0));
+}
+
 static struct file *open_file(struct source *source, const char *path, bool is_stdin,
                               struct error *err)
 {
@@ -239,7 +247,7 @@ static struct file *open_file(struct source *source, const char *path, bool is_s
         return NULL;
     }
     file->is_stdin = is_stdin;
-    file->fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    file->fd = is_stdin ? STDIN_FILENO : open_path(path);
     if (file->fd < 0) {
         open_error(path, err);
         goto fail;

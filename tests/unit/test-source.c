@@ -1427,6 +1427,28 @@ static void test_a_non_blocking_pipe_is_read_as_any(void **state)
     close(saved);
 }
 
+static void test_a_fifo_is_opened_before_its_writer(void **state)
+{
+    struct bench *bench = *state;
+    unsigned file;
+    char buf[4];
+    bool ended;
+
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    file = added(bench, "fifo")->source;
+    assert_int_equal(write(bench->stop[1], "!", 1), 1);
+    assert_int_equal(read_at(bench, file, 0, buf, sizeof(buf), &ended), -1);
+    assert_error(bench, ERROR_INTERRUPTED, "fifo", "interrupted");
+    error_clear(&bench->err);
+    assert_int_equal(read(bench->stop[0], buf, 1), 1);
+    close_if_open(&bench->input[1]);
+    bench->input[1] = open("fifo", O_WRONLY);
+    feed(bench, "abc");
+    assert_stream_gives(bench, file, "abc", false);
+    close_if_open(&bench->input[1]);
+    assert_stream_gives(bench, file, "", true);
+}
+
 static void test_a_stream_may_have_a_length(void **state)
 {
     struct bench *bench = *state;
@@ -1668,6 +1690,7 @@ int main(void)
         TEST(test_a_pipe_is_a_stream_of_unknown_length),
         TEST(test_a_read_of_a_stream_takes_no_more_than_asked),
         TEST(test_a_non_blocking_pipe_is_read_as_any),
+        TEST(test_a_fifo_is_opened_before_its_writer),
         TEST(test_a_stream_may_have_a_length),
         TEST(test_a_stream_has_no_offset),
         TEST(test_a_stream_is_named_once),
