@@ -726,14 +726,37 @@ static void test_what_was_kept_is_gone_on_from(void **state)
     assert_non_null(partial_in("."));
     object = begin("x");
     assert_int_equal(replacement_kept(object), 5);
-    assert_int_equal(replacement_recall(object, 1, buf, 4, &err), 0);
-    assert_string_equal(buf, "ello");
+    assert_int_equal(replacement_recall(object, 0, buf, 4, &err), 0);
+    assert_string_equal(buf, "hell");
+    assert_int_equal(replacement_recall(object, 4, buf, 1, &err), 0);
+    assert_string_equal(buf, "oell");
     assert_int_equal(replacement_resume_at(object, 5, &err), 0);
     assert_int_equal(replacement_store(object, 5, " you", 4, -1, &err), 0);
     assert_int_equal(replacement_commit(object, 9, -1, &err), 0);
     assert_content("x", "hello you");
     assert_int_equal(mode_of("x"), 0644);
     assert_int_equal(entries("."), 1);
+}
+
+static void test_what_was_kept_in_a_gap_is_told(void **state)
+{
+    struct sink_object *object;
+    char buf[8] = "";
+
+    (void)state;
+    request.resume = true;
+    object = begin("x");
+    assert_int_equal(replacement_store(object, 10000, "end", 3, -1, &err), 0);
+    replacement_abandon(object, true);
+    object = begin("x");
+    assert_int_equal(replacement_recall(object, 10000, buf, 3, &err), 0);
+    assert_string_equal(buf, "end");
+    replacement_abandon(object, true);
+    object = begin("x");
+    assert_int_equal(replacement_recall(object, 10001, buf, 2, &err), -1);
+    assert_int_equal(err.class, ERROR_STORAGE);
+    error_clear(&err);
+    replacement_abandon(object, false);
 }
 
 static void test_the_rest_of_what_was_kept_goes(void **state)
@@ -918,6 +941,7 @@ int main(void)
         TEST(test_directories_that_were_made_are_synced),
         TEST(test_a_directory_that_cannot_be_synced),
         TEST(test_what_was_kept_is_gone_on_from),
+        TEST(test_what_was_kept_in_a_gap_is_told),
         TEST(test_the_rest_of_what_was_kept_goes),
         TEST(test_what_was_kept_never_shows_in_a_gap),
         TEST(test_only_what_is_good_is_kept),
