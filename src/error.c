@@ -5,6 +5,7 @@
 
 #include "error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,11 @@ enum error_class error_class_of_status(unsigned status)
         if (status == (unsigned)exit_status[sendable])
             return (enum error_class)sendable;
     return ERROR_PROTOCOL;
+}
+
+enum error_class error_class_of_errno(int errnum, enum error_class otherwise)
+{
+    return errnum == EMFILE || errnum == ENFILE || errnum == ENOMEM ? ERROR_RESOURCE : otherwise;
 }
 
 const char *error_stage_name(enum error_stage stage)

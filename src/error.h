@@ -84,6 +84,9 @@ int error_exit_status(enum error_class class);
  * or that a peer has no business to send (0, usage). */
 enum error_class error_class_of_status(unsigned status);
 
+/* ERROR_RESOURCE where errnum says that descriptors or memory ran out here, or else otherwise. */
+enum error_class error_class_of_errno(int errnum, enum error_class otherwise);
+
 /* A short word for the stage ("connect"), or "" for STAGE_NONE. Static storage. */
 const char *error_stage_name(enum error_stage stage);
 

@@ -47,7 +47,10 @@ struct sink_object {
 
 int replacement_cannot_create(const char *shown, int errnum, struct error *err)
 {
-    error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, shown, errnum, "cannot create");
+    enum error_class class = error_class_of_errno(errnum, ERROR_CANNOT_CREATE);
+    error_set_errno(err, class, STAGE_OPEN, shown, errnum, "cannot create");
+    if (class == ERROR_RESOURCE)
+        return -1;
     return error_hint(err, "the directory must exist, be writable and have room");
 }
 
@@ -448,16 +451,21 @@ static void unmake_directories(struct sink_object *object)
 }
 
 /* Whether the name leads to where the file has grown: someone may have moved that. */
-static bool is_in_place(const struct sink_object *object)
+static int check_place(const struct sink_object *object, struct error *err)
 {
     struct stat was, is;
     if (object->rest == object->name)
-        return true;
+        return 0;
     int fd = beneath_open(object->root, object->name, (size_t)(object->rest - object->name - 1));
+    if (fd < 0 && error_class_of_errno(errno, ERROR_NONE) == ERROR_RESOURCE)
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_COMMIT, object->shown, errno,
+                               "cannot open its directory");
     bool same = fd >= 0 && fstat(fd, &is) == 0 && fstat(object->directory, &was) == 0 &&
                 is.st_dev == was.st_dev && is.st_ino == was.st_ino;
     fdio_close(&fd);
-    return same;
+    return same ? 0
+                : error_set(err, ERROR_CANNOT_CREATE, STAGE_COMMIT, object->shown,
+                            "its directory was moved or replaced meanwhile");
 }
 
 static mode_t final_mode(const struct sink_object *object, mode_t replaced)
@@ -520,13 +528,12 @@ static int commit(struct sink_object *object, uint64_t size, struct error *err)
         return -1;
     if (ftruncate(object->file.fd, (off_t)size) < 0)
         return storage_error(object, "cannot finish", STAGE_COMMIT, err);
-    if (!is_in_place(object))
-        return error_set(err, ERROR_CANNOT_CREATE, STAGE_COMMIT, object->shown,
-                         "its directory was moved or replaced meanwhile");
+    if (check_place(object, err) < 0)
+        return -1;
     int parent = open_parent(object);
     if (parent < 0)
-        return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_COMMIT, object->shown, errno,
-                               "cannot make its directory");
+        return error_set_errno(err, error_class_of_errno(errno, ERROR_CANNOT_CREATE), STAGE_COMMIT,
+                               object->shown, errno, "cannot make its directory");
     int rc = commit_in(object, parent, err);
     fdio_close(&parent);
     return rc;

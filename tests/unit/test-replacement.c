@@ -502,6 +502,40 @@ static void test_no_room_is_told_before_anything_arrives(void **state)
     assert_int_equal(entries("."), 0);
 }
 
+/* Begins and commits with so many descriptors more. */
+static bool succeeds_with(rlim_t descriptors)
+{
+    struct rlimit old, limit;
+    int next = dup(here);
+
+    close(next);
+    error_clear(&err);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    limit = old;
+    limit.rlim_cur = (rlim_t)next + descriptors;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct sink_object *object = try_begin("made/new/x");
+    bool committed = object && replacement_commit(object, 0, -1, &err) == 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    return committed;
+}
+
+static void test_no_descriptor_left_is_a_resource_error(void **state)
+{
+    rlim_t descriptors = 0;
+
+    (void)state;
+    assert_int_equal(mkdir("made", 0777), 0);
+    request.size = request.bytes = 0;
+    for (; !succeeds_with(descriptors); descriptors++) {
+        assert_int_equal(err.class, ERROR_RESOURCE);
+        assert_non_null(strstr(err.text, strerror(EMFILE)));
+        assert_string_equal(err.hint, "");
+        assert_int_equal(entries("made"), 0);
+    }
+    assert_true(descriptors > 3);
+}
+
 static void test_a_file_system_that_reserves_nothing_will_do(void **state)
 {
     static const int errors[] = {EOPNOTSUPP, ENOSYS, EINVAL, ENODEV};
@@ -927,6 +961,7 @@ int main(void)
         TEST(test_space_is_reserved_for_a_dense_object),
         TEST(test_holes_stay_holes),
         TEST(test_no_room_is_told_before_anything_arrives),
+        TEST(test_no_descriptor_left_is_a_resource_error),
         TEST(test_a_file_system_that_reserves_nothing_will_do),
         TEST(test_an_object_with_holes_must_fit_too),
         TEST(test_the_limit_of_file_sizes_is_told_at_once),
