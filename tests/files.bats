@@ -468,6 +468,19 @@ is_without_rest() { [ "$(ls -A out)" = $'f\ntaken' ]; }
   stop_server
 }
 
+@test "a client that waits for a FIFO's writer ends on a signal" {
+  mkfifo slow
+  make_file b 300000
+  serve out
+  start_process client "$RDMAPUT" write --trace b slow "$dest/"
+  wait_for_text "$process_err" 'received DONE'
+  kill -TERM "$process_pid"
+  wait_process "$process_pid"
+  assert_equal "$process_status" 143
+  stop_server
+  assert_dir_holds out b
+}
+
 # many/0 to many/999, of 0 to 64 KiB
 make_many() {
   mkdir many

@@ -105,3 +105,27 @@ deliver() {
   assert_same a dir/x
   stop_server
 }
+
+# bats test_tags=fast
+@test "a mapped file that is cut short meanwhile fails its session, and the server goes on" {
+  make_file a 1000000
+  head -c 64M /dev/zero > big
+  start_server dir
+  start_process client "$RDMAPUT" write --trace big "$dest/x"
+  wait_for_text "$process_err" 'received PLACE'
+  wait_for cut_short
+  wait_process "$process_pid"
+  [ "$process_status" -ne 0 ] || fail 'it was delivered'
+  deliver a "$dest/y"
+  assert_same a dir/y
+  stop_server
+  assert_dir_holds dir y
+}
+# The file has no name yet.
+cut_short() {
+  local link
+  for link in /proc/"$server_pid"/fd/*; do
+    [[ $(readlink "$link") == */dir/*'(deleted)' ]] && truncate -s 4096 "$link" && return
+  done
+  return 1
+}
