@@ -104,6 +104,8 @@ struct sender {
     bool placing;      /* slots are ranges of the present object */
     bool placed_all;   /* an ordinary slot came back: the server places no more */
     uint64_t load_at;  /* while placing: where the next load begins */
+    uint64_t place_at; /* likewise: where the next range does */
+    uint32_t placed;   /* objects: once so many have a DONE, no PLACE of them comes any more */
     struct place places[WINDOW_MAX_SLOTS];
     bool loaded_all;   /* the last load came back */
     unsigned loading;  /* loads at the worker */
@@ -372,7 +374,7 @@ static void begin_sending(struct sender *sender)
     if (sender->unread != PLAN_UNKNOWN)
         sender->unread -= present(sender)->kept;
     sender->loaded_all = sender->placed_all = false;
-    sender->load_at = 0;
+    sender->load_at = sender->place_at = 0;
     sender->loader.limits.fill_slots = sender->placing;
     sender->state = STATE_SENDING;
 }
@@ -607,6 +609,8 @@ static int take_opened(struct sender *sender, const struct wire_message *message
         return session_unexpected(&sender->session, message, err);
     sender->kept = message->opened.kept;
     sender->placing = placed;
+    if (placed)
+        sender->placed = sender->opened;
     if (sender->kept > 0)
         start_recall(sender);
     else
@@ -642,10 +646,11 @@ static int take_grant(struct sender *sender, const struct wire_message *message,
     return 0;
 }
 
-/* Whether the present object has such a range to be written. */
+/* Whether the present object's next range may be this one. */
 static bool is_range(const struct sender *sender, const struct wire_message *message)
 {
-    return message->place.length <= sender->buffer_size &&
+    return !sender->placed_all && message->place.offset == sender->place_at &&
+           message->place.length <= sender->buffer_size &&
            message->place.offset + message->place.length <= plan_size(sender->object.plan);
 }
 
@@ -655,7 +660,7 @@ static int take_place(struct sender *sender, const struct wire_message *message,
 {
     unsigned slot = message->place.slot;
     bool sending = sender->placing && sender->state == STATE_SENDING;
-    if (sender->ready.type != WIRE_READY || slot >= sender->window.count ||
+    if (sender->done >= sender->placed || slot >= sender->window.count ||
         (sending && !is_range(sender, message)))
         return session_unexpected(&sender->session, message, err);
     bool granted = window_granted(&sender->window, slot) ||
@@ -664,11 +669,13 @@ static int take_place(struct sender *sender, const struct wire_message *message,
     if (sending && !granted)
         return session_unexpected(&sender->session, message, err);
     sender->result->acknowledged = message->place.acknowledged;
-    if (sending)
-        sender->places[slot] = (struct place){.offset = message->place.offset,
-                                              .length = message->place.length,
-                                              .remote_addr = message->place.remote_addr,
-                                              .rkey = message->place.rkey};
+    if (!sending)
+        return 0;
+    sender->place_at += message->place.length;
+    sender->places[slot] = (struct place){.offset = message->place.offset,
+                                          .length = message->place.length,
+                                          .remote_addr = message->place.remote_addr,
+                                          .rkey = message->place.rkey};
     return 0;
 }
 

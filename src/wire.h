@@ -73,12 +73,13 @@
  * far. Where the digests differ, both forget what they have hashed, and the object starts anew. The
  * chunks that follow go on behind the last recalled extent, and what was kept behind it is gone.
  *
- * Placed slots. With WIRE_OPEN_MAP the client says that it can write straight into the object: all of
- * it is data, and it sends it in order, from the start, in chunks that fill their slots. Where the
- * destination can be registered, OPENED has WIRE_OPENED_PLACED, and the server grants slots by PLACE
- * in place of GRANT: each is then a range of the object itself, and the next chunk in that slot is
- * that range. A slot that comes back by GRANT is an ordinary one again: the server places no more of
- * this object, and what is left of it goes by ordinary slots.
+ * Placed slots. With WIRE_OPEN_MAP the client says that it can write straight into the object: all
+ * of it is data, and it sends it in order, from the start, in chunks that fill their slots. Where
+ * the destination can be registered, OPENED has WIRE_OPENED_PLACED, and the server grants slots by
+ * PLACE in place of GRANT: each is then a range of the object itself, and the next chunk in that
+ * slot is that range. Ranges follow one another from the object's start, as the PLACEs come. A slot
+ * that comes back by GRANT is an ordinary one again: the server places no more of this object, and
+ * what is left of it goes by ordinary slots.
  *
  * Flow control of messages. With as many objects without a DONE as READY allows, a client has at
  * most OPEN and END for each, one CHUNK per slot, a RECALL in place of an END, ERROR, PING and PONG
