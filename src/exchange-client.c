@@ -3,10 +3,13 @@
 #include "exchange-client.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "clock.h"
 #include "exchange-stream.h"
 #include "fdio.h"
 #include "signals.h"
@@ -24,6 +27,19 @@ static int connect_error(const char *peer, int errnum, struct error *err)
     error_set_errno(err, errnum == ETIMEDOUT ? ERROR_TEMPORARY : ERROR_UNAVAILABLE, STAGE_CONNECT,
                     peer, errnum, "cannot connect for the exchange");
     return error_hint(err, "check that the host is up and that no firewall drops TCP to that port");
+}
+
+/* READY may take as long as the server's storage does: a connection whose other host has gone is
+ * found out by the kernel, a process that is stopped by the session. */
+static void keep_alive(int fd, uint64_t timeout)
+{
+    const int on = 1, probes = 2;
+    int64_t third = (int64_t)timeout / 3 / CLOCK_NS_PER_S;
+    int seconds = third < 1 ? 1 : third > 3600 ? 3600 : (int)third;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 static int connect_stream(const struct exchange_stream *stream, const struct sockaddr *dest,
@@ -157,7 +173,7 @@ static int try_address(void *context, const struct sockaddr *dest, int64_t deadl
                        struct error *err)
 {
     struct exchange_meeting *meeting = context;
-    *meeting = (struct exchange_meeting){.fd = -1};
+    *meeting = (struct exchange_meeting){.fd = -1, .timeout = meeting->timeout};
     address_format(dest, meeting->peer);
     meeting->fd = socket(dest->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (meeting->fd < 0)
@@ -167,6 +183,7 @@ static int try_address(void *context, const struct sockaddr *dest, int64_t deadl
         .fd = meeting->fd, .stop_fd = signals_fd(), .deadline = deadline, .peer = meeting->peer};
     if (connect_stream(&stream, dest, err) < 0)
         goto fail;
+    keep_alive(meeting->fd, meeting->timeout);
     say_hello(&stream);
     if (read_answer(&stream, answered, err) < 0 || take_meet(&stream, meeting, err) < 0)
         goto fail;
@@ -181,7 +198,7 @@ int exchange_meet(const struct client_target *target, uint16_t port,
 {
     struct client_target there = *target;
     there.port = port;
-    *meeting = (struct exchange_meeting){.fd = -1};
+    *meeting = (struct exchange_meeting){.fd = -1, .timeout = target->timeout};
     return client_reach(&there, try_address, meeting, err);
 }
 

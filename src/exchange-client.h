@@ -14,6 +14,7 @@
 
 struct exchange_meeting {
     int fd;                          /* of the TCP connection, non-blocking; READY comes there */
+    uint64_t timeout;                /* ns; the target's */
     char peer[ADDRESS_TEXT];         /* its other end */
     uint8_t token[WIRE_TOKEN_BYTES]; /* for the HELLO of the RDMA connection */
     unsigned count;                  /* 1 or more */

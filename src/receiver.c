@@ -836,10 +836,12 @@ static int connect_session(struct receiver *receiver, struct error *err)
     return 0;
 }
 
-/* Whether what is there already may be gone on from: nothing was found wrong with it. */
-static bool is_worth_keeping(const struct error *err)
+/* Whether what is there already may be gone on from: nothing was found wrong with it, nor has its
+ * source changed. */
+static bool is_worth_keeping(const struct receiver *receiver, const struct error *err)
 {
-    return err->class == ERROR_TEMPORARY || err->class == ERROR_INTERRUPTED;
+    return err->class == ERROR_TEMPORARY || err->class == ERROR_INTERRUPTED ||
+           (receiver->session.peer_gave_up && err->class != ERROR_DATA);
 }
 
 /* What was announced before the session broke is stored yet, where it will be kept. */
@@ -939,7 +941,7 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     receiver->slot_count = SLOT_COUNT;
     receiver->slot_size = SLOT_SIZE;
     int rc = run(receiver, err);
-    clean_up(receiver, is_worth_keeping(err));
+    clean_up(receiver, rc < 0 && is_worth_keeping(receiver, err));
     if (rc < 0 && !job->many && result->committed > 0) {
         /* The object is there, and only the client may not know: for this side it is a success. */
         error_clear(err);

@@ -177,12 +177,13 @@ static void recall(struct sender *sender, struct task *task, int stop_fd)
     task->recalled_to = digest_end(sender->loader.digest);
 }
 
-/* READY comes over the connection of the exchange. */
+/* READY comes over the connection of the exchange, which the kernel keeps an eye on; the session has
+ * its own on the server. */
 static void receive_ready(struct sender *sender, struct task *task, int stop_fd)
 {
     struct exchange_stream stream = {.fd = sender->job->meeting->fd,
                                      .stop_fd = stop_fd,
-                                     .deadline = clock_after(sender->job->target.timeout),
+                                     .deadline = CLOCK_NEVER,
                                      .peer = sender->job->meeting->peer};
     if (exchange_receive(&stream, &task->ready, &task->error) == 0 &&
         task->ready.type != WIRE_READY)

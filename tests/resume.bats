@@ -242,6 +242,23 @@ break_server-TERM() {
   assert_dir_holds out a
 }
 
+@test "what came of a source that cannot be read to its end is gone on from when it can" {
+  local got=0
+  make_source a
+  start_server out
+  LD_PRELOAD=$RDMAPUT_BUILD/tests/lib/eio.so RDMAPUT_TEST_EIO_FILE=a RDMAPUT_TEST_EIO_AT=2000000 \
+    ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} rdmaput write --resume a "$dest/a" 2> said || got=$?
+  assert_equal $got 74
+  find_partials
+  assert_equal "${#partials[@]}" 1
+  kept=$(stat -c %s "${partials[0]}")
+  [ "$kept" -gt 1000000 ] || fail "kept $kept bytes"
+  complete a a
+  assert_equal $written $((SIZE - kept))
+  assert_same a out/a
+  assert_dir_holds out a
+}
+
 @test "an object breaks again while what was kept is compared, and nothing is lost" {
   make_source a
   start_server out
