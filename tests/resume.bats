@@ -39,9 +39,10 @@ follow() {
   set -T
 }
 read_trace() {
-  local block
+  local block status=0
   # In blocks, as bash reads lines of a pipe byte by byte.
-  while [ "$written" -lt "$1" ] && IFS= read -rt "$WAIT_LIMIT" -N 2048 block <&"$trace"; do
+  while [ "$written" -lt "$1" ] && [ $status -eq 0 ]; do
+    IFS= read -rt "$WAIT_LIMIT" -N 2048 block <&"$trace" || status=$?
     unread+=$block
     while [[ $unread == *': RDMA write of '*' bytes,'* ]]; do
       unread=${unread#*': RDMA write of '}
@@ -49,6 +50,7 @@ read_trace() {
       unread=${unread#*' bytes,'}
     done
   done
+  [ $status -le 128 ] || fail "no trace for $WAIT_LIMIT s, after $written bytes: $unread"
 }
 
 # Reads to the end of the client; sets client_status, and said: what is no trace.
