@@ -117,7 +117,7 @@ find_partials() {
 
 # RDMAPUT_TEST_BREAKS=30 takes longer than a run of all tests should, in a guest.
 @test "an object that broke again and again is whole, and little of it was sent twice" {
-  local breaks=${RDMAPUT_TEST_BREAKS:-6} size=$((64 << 20)) kinds=(client-KILL server-KILL client-INT server-TERM) points=()
+  local breaks=${RDMAPUT_TEST_BREAKS:-4} size=$((64 << 20)) kinds=(client-KILL server-KILL client-INT server-TERM) points=()
   local i point sent=0 before kind bytes once
   while cat "$BATS_FILE_TMPDIR/random"; do :; done | head -c $size > a
   RANDOM=7
