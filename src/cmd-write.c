@@ -224,13 +224,20 @@ static int out_of_memory(struct error *err)
     return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
 }
 
-/* DIRECTORY/ and the last component of the segment's path. */
+/* DIRECTORY/ and the last component of the segment's path. A '/' behind it is no part of that: what
+ * is wrong with "dir/" is that it is a directory. */
 static char *name_after_file(const struct delivery *delivery, const struct segment *segment,
                              struct error *err)
 {
-    const char *slash = strrchr(segment->path, '/'), *leaf = slash ? slash + 1 : segment->path;
+    const char *path = segment->path;
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
     char *name;
-    if (asprintf(&name, "%s%s", delivery->address.name, leaf) < 0) {
+    if (asprintf(&name, "%s%.*s", delivery->address.name, (int)(end - start), path + start) < 0) {
         out_of_memory(err);
         return NULL;
     }

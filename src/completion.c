@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "clock.h"
 #include "memory.h"
+
+#define LOOK_AGAIN_NS (100 * CLOCK_NS_PER_MS)
 
 int completion_open(struct completion_queue *queue, struct ibv_context *verbs, unsigned depth,
                     struct error *err)
@@ -61,6 +64,12 @@ int completion_arm(struct completion_queue *queue, struct error *err)
 int completion_fd(const struct completion_queue *queue)
 {
     return queue->channel->fd;
+}
+
+int completion_poll_ms(int64_t moment)
+{
+    int64_t soon = clock_after(LOOK_AGAIN_NS);
+    return clock_poll_ms(moment < soon ? moment : soon);
 }
 
 void completion_drain_events(struct completion_queue *queue)

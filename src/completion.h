@@ -33,6 +33,13 @@ int completion_arm(struct completion_queue *queue, struct error *err);
 /* The descriptor that becomes readable for an event. */
 int completion_fd(const struct completion_queue *queue);
 
+/*
+ * How many milliseconds to poll(2) that descriptor for, in a loop that then looks for completions:
+ * until the moment (clock.h), but not for long. A device may lose an event: rxe does so now and then
+ * on a busy host, where a completion comes just as the queue is armed.
+ */
+int completion_poll_ms(int64_t moment);
+
 /* Takes and acknowledges the events that have come. */
 void completion_drain_events(struct completion_queue *queue);
 

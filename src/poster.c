@@ -261,7 +261,7 @@ static int wait_for_more(struct poster *poster, bool completions_due, bool for_l
                            {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                            {.fd = endpoint->stop_fd, .events = POLLIN},
                            {.fd = for_loads ? worker_fd(poster->worker) : -1, .events = POLLIN}};
-    int n = poll(fds, 4, clock_poll_ms(moment));
+    int n = poll(fds, 4, completion_poll_ms(moment));
     if (n < 0 && errno != EINTR)
         return error_set_errno(err, ERROR_BUG, STAGE_COMPLETION, NULL, errno, "poll failed");
     if (n > 0 && fds[1].revents)

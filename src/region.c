@@ -217,7 +217,7 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
                                {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                                {.fd = endpoint->stop_fd, .events = POLLIN},
                                {.fd = endpoint->id->verbs->async_fd, .events = POLLIN}};
-        if (poll(fds, 4, clock_poll_ms(moment)) <= 0)
+        if (poll(fds, 4, completion_poll_ms(moment)) <= 0)
             continue;
         take_device_events(watch);
         if (fds[1].revents)

@@ -215,7 +215,7 @@ static int wait_until(struct session *session, int worker_fd, int64_t moment, st
                            {.fd = completion_fd(&endpoint->queue), .events = POLLIN},
                            {.fd = endpoint->stop_fd, .events = POLLIN},
                            {.fd = worker_fd, .events = POLLIN}};
-    int n = poll(fds, 4, clock_poll_ms(moment));
+    int n = poll(fds, 4, completion_poll_ms(moment));
     if (n < 0 && errno != EINTR)
         return error_set_errno(err, ERROR_BUG, STAGE_TRANSFER, endpoint->peer, errno,
                                "poll failed");
@@ -426,7 +426,7 @@ static void await_sends(struct session *session, int64_t deadline, int stop_fd)
         int count = reap(session, &ignored);
         if (count < 0 || endpoint_check(session->endpoint, &ignored) < 0)
             return;
-        if (count > 0 || poll(fds, 2, clock_poll_ms(deadline)) <= 0)
+        if (count > 0 || poll(fds, 2, completion_poll_ms(deadline)) <= 0)
             continue;
         if (fds[1].revents)
             return;

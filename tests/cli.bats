@@ -704,3 +704,12 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   run rdmaput serve --once
   assert_run 64 '--once'
 }
+
+@test "a directory with a '/' behind it is told as a directory, and the others go on" {
+  mkdir dir
+  echo a > a
+  run --separate-stderr rdmaput write -n a dir/ 192.0.2.1/x/
+  assert_equal "$status" 66
+  [[ $stderr == *'dir/: is a directory'*'tar c dir/'* ]] || fail "$stderr"
+  assert_output --partial $'\ta\n'
+}
