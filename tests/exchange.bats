@@ -105,9 +105,10 @@ start_impostor() {
   start_exchange dir
   stop_server
   start_process client "$RDMAPUT" write --exchange=tcp --exchange-port "$exchange" --wait 30s a "$admin/x"
+  client_pid=$process_pid
   nap 0.5
   start_server --exchange-port "$exchange" dir
-  wait_process "$process_pid"
+  wait_process "$client_pid"
   assert_equal "$process_status" 0
   assert_same a dir/x
 }
@@ -123,10 +124,10 @@ start_impostor() {
   start_impostor 'push @all, $c'
   within 5000 run ask --timeout 1s a "$admin/x"
   assert_run 75 'timed out'
-  start_impostor 'print $c "HTTP/1.1 400 Bad Request\r\n\r\n"; close $c'
+  start_impostor 'sysread $c, $hello, 40; print $c "HTTP/1.1 400 Bad Request\r\n\r\n"; close $c'
   within 5000 run ask --timeout 1s a "$admin/x"
   assert_run 76
-  start_impostor 'print $c "RPUT\x01"; close $c'
+  start_impostor 'sysread $c, $hello, 40; print $c "RPUT\x01"; close $c'
   within 5000 run ask --timeout 1s a "$admin/x"
   assert_run 75
 }
