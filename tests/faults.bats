@@ -48,9 +48,9 @@ is_acknowledged() {
   [ "$grants" -gt 0 ] && [ "$chunks" -eq "$grants" ]
 }
 
-# A write that goes on for as long as the tests take: 768 MiB.
+# A write that goes on for as long as the tests take: 256 MiB.
 start_long_write() {
-  truncate -s 768M source
+  truncate -s 256M source
   start_client write write --sparse=never source "$dest"
   wait_for_text "$client_err" 'received GRANT'
 }
@@ -413,7 +413,7 @@ assert_nothing_left() {
 @test "a client interrupted while it is busy sending ends at once" {
   local again=()
   start_file_server
-  truncate -s 1G long
+  truncate -s 256M long
   truncate -s 64M part
   for _ in {1..16}; do again+=(part@=0); done
   start_process busy-write "$RDMAPUT" write --trace --sparse=never long "$dest"

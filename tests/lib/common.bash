@@ -40,6 +40,9 @@ common_teardown() {
   done
   if [ "${BATS_TEST_COMPLETED-}" != 1 ] || [ $status -ne 0 ]; then
     show_files "$BATS_TEST_TMPDIR"/.bg-*.out "$BATS_TEST_TMPDIR"/.bg-*.err
+  else
+    # Room for the next one, where all of it is in memory.
+    rm -rf "$BATS_TEST_TMPDIR"/* || true
   fi
   return $status
 }

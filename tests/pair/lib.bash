@@ -102,7 +102,7 @@ run_guest() {
   ulimit -l unlimited
   if [ "$1" = client ]; then
     head -c 1000001 /dev/urandom | tee source > "$shared/source"
-    truncate -s 2G large
+    truncate -s 256M large
     truncate -s 16M region
     for _ in {1..100}; do echo region@=0; done > list
   fi
