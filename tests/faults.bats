@@ -52,7 +52,7 @@ is_acknowledged() {
 start_long_write() {
   truncate -s 256M source
   start_client write write --sparse=never source "$dest"
-  wait_for_text "$client_err" 'received GRANT'
+  wait_for grep -qs 'received \(GRANT\|PLACE\)' "$client_err"
 }
 
 # A post of a pipe that has given 300,000 bytes, and stays open: feed

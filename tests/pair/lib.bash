@@ -32,7 +32,7 @@ wait_for() {
 exists() { [ -e "$shared/$1" ]; }
 is_gone() { ! kill -0 "$1" 2> /dev/null; }
 # LOG PID
-moves_or_is_gone() { grep -q 'received GRANT\|completion, wr_id 0' "$1" || is_gone "$2"; }
+moves_or_is_gone() { grep -q 'received GRANT\|received PLACE\|completion, wr_id 0' "$1" || is_gone "$2"; }
 
 # CASE SIDE PID - waits for its end, and leaves its status and the time since the host vanished
 record_end() {
