@@ -751,15 +751,17 @@ static int answer_end(struct receiver *receiver, const struct job *job, struct e
     if (error_is_set(&job->error) && fail_object(receiver, job->object, &job->error, err) < 0)
         return -1;
     receiver->done_count++;
-    if (job->committed) {
+    if (!job->committed && !opened->failed)
+        note_abandoned(receiver, job->object);
+    if (job->committed)
         done.done.digest = job->own;
-        report_committed(receiver, job);
-    } else {
-        if (!opened->failed)
-            note_abandoned(receiver, job->object);
+    else
         done.done.status = (uint8_t)error_exit_status(opened->failure);
-    }
-    return session_send(&receiver->session, &done, err);
+    int rc = session_send(&receiver->session, &done, err);
+    /* The client hears of it first: nobody may read what is said here. */
+    if (job->committed)
+        report_committed(receiver, job);
+    return rc;
 }
 
 static int answer_job(struct receiver *receiver, const struct job *job, struct error *err)
