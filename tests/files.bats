@@ -658,7 +658,6 @@ traced() {
 
 assert_traced() { assert_equal "$(traced)" "$(printf '%s\n' "$@")"; }
 
-# bats test_tags=fast
 @test "--sync of the client: file, name and directory are on stable storage before it hears so" {
   serve_traced out
   deliver f --sync a
