@@ -42,7 +42,7 @@ common_teardown() {
     show_files "$BATS_TEST_TMPDIR"/.bg-*.out "$BATS_TEST_TMPDIR"/.bg-*.err
   else
     # Room for the next one, where all of it is in memory.
-    rm -rf "$BATS_TEST_TMPDIR"/* || true
+    rm -rf "$BATS_TEST_TMPDIR"/* 2> /dev/null || true
   fi
   return $status
 }
