@@ -216,7 +216,7 @@ static void test_other_file_systems_are_left_alone(void **state)
 
     (void)state;
     assert_int_equal(mkdir("tree/mount", 0755), 0);
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, NULL) < 0 ||
         chdir(top) < 0 || mount("none", "tree/mount", "tmpfs", 0, "size=64k") < 0) {
         rmdir("tree/mount");
         skip(); /* mounting takes privileges */
