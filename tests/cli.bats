@@ -507,8 +507,12 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   printf x | dd of=sparse bs=1 seek=512K conv=notrunc status=none
   run "$RDMAPUT" write -n --sparse=never sparse host
   assert_plan '0 1048576 0 sparse'
-  [ "$(stat -c %b sparse)" -lt 2048 ] || skip "this file system has no holes"
   run "$RDMAPUT" write -n sparse host
+  # Where the file system has none, there is none to be kept apart.
+  if [ "$(stat -c %b sparse)" -ge 2048 ]; then
+    assert_plan '0 1048576 0 sparse'
+    return
+  fi
   assert_equal "$status" 0
   assert_regex "${lines[-1]}" ' an object of 1048576 bytes'
   [[ ${lines[-1]} != *' 1048576 bytes, an object'* ]] || fail "all of it is to be sent: $output"

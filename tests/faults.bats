@@ -394,10 +394,7 @@ assert_nothing_left() {
 }
 
 @test "another program that connects is turned away, and the server goes on" {
-  if ! command -v rping > /dev/null; then
-    [ "${RDMAPUT_TEST_REQUIRE-}" != 1 ] || fail 'no rping'
-    skip 'no rping'
-  fi
+  need_command rping
   make_file source 5000
   start_file_server --once
   run timeout 20 rping -c -a "$addr" -p "$port" -C 1

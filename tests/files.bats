@@ -45,7 +45,7 @@ assert_log() { wait_for_text "$server_err" "$1"; }
 
 # [SIZE] - a file system of its own at out/, which teardown unmounts
 mount_out() {
-  [ "$(id -u)" -eq 0 ] || skip 'only root can mount'
+  need_root mount
   mount -t tmpfs -o "size=$1" tmpfs out
   echo "$PWD/out" > mounted
 }
@@ -285,7 +285,7 @@ is_swept() { [ "$(ls -A out)" = "$(ls v0)" ]; }
 
 @test "what a killed server left goes when the next one starts, and nothing else does" {
   local trap_rename
-  command -v strace > /dev/null || skip 'no strace'
+  need_command strace
   mkdir out/d
   echo old > out/d/f
   echo mine > "out/d/.f.rdmaput-0123456789abcde"
@@ -631,7 +631,7 @@ make_old() {
 
 # ARG... - a server whose system calls go to the file trace
 serve_traced() {
-  command -v strace > /dev/null || skip 'no strace'
+  need_command strace
   server_wrapper=(strace -D -f -y -s 100 -o trace
     -e 'trace=fsync,fdatasync,syncfs,sync,sync_file_range,rename,renameat,renameat2,mkdirat,write')
   serve --trace "$@"
@@ -685,7 +685,7 @@ assert_traced() { assert_equal "$(traced)" "$(printf '%s\n' "$@")"; }
 }
 
 @test "--sync: what cannot be synced is 74, and does not appear" {
-  command -v strace > /dev/null || skip 'no strace'
+  need_command strace
   echo old > out/f
   server_wrapper=(strace -D -f -o trace -e trace=fsync -e inject=fsync:error=EIO)
   serve out

@@ -27,11 +27,8 @@ patch() { dd of="$1" bs=64K seek="$2" oflag=seek_bytes conv=notrunc status=none;
 
 # SIZE - a block device of so many bytes of zeros: loop, and backing, its file
 make_loop() {
-  [ "$EUID" -eq 0 ] || skip "not root, who alone can make a loop device"
-  if [ ! -e /dev/loop-control ]; then
-    [ ! -e /.rxe-vm ] || fail "this guest has no loop devices"
-    skip "no loop devices"
-  fi
+  need_root 'make a loop device'
+  [ -e /dev/loop-control ] || lack "no loop devices"
   backing=${2:-$PWD/backing}
   truncate -s "$1" "$backing"
   loop=$(losetup -f --show "$backing")
@@ -167,7 +164,7 @@ make_loop() {
 # ---- failures ----------------------------------------------------------------------------------
 
 @test "a full file system is 74 at both ends, and both say that what was written stays" {
-  [ "$EUID" -eq 0 ] || skip "not root, who alone can mount"
+  need_root mount
   mkdir small
   mount -t tmpfs -o size=1M tmpfs small
   mounted=$PWD/small
@@ -205,10 +202,7 @@ assert_calls() {
 }
 
 @test "--sync of the server or of the client waits for stable storage" {
-  if ! command -v strace > /dev/null; then
-    [ "${RDMAPUT_TEST_REQUIRE-}" != 1 ] || fail 'no strace'
-    skip 'no strace'
-  fi
+  need_command strace
   make_file disk 1000
   make_file a 300000
   # shellcheck disable=SC2054 # strace's commas
@@ -270,7 +264,7 @@ assert_calls() {
 @test "a device that fails to write is 74 with --sync, at both ends" {
   make_file a 3000000
   mkdir small
-  [ "$EUID" -eq 0 ] || skip "not root, who alone can mount"
+  need_root mount
   mount -t tmpfs -o size=1M tmpfs small
   mounted=$PWD/small
   # It has more bytes than its file system has room for.

@@ -75,10 +75,7 @@ page_options() {
       grep -qx "\.Sh $section" "$(page "$command")" || fail "$(page "$command") has no $section"
     done
   done
-  if ! command -v mandoc > /dev/null; then
-    [ "${RDMAPUT_TEST_REQUIRE-}" != 1 ] || fail "no mandoc, and RDMAPUT_TEST_REQUIRE is set"
-    skip "no mandoc"
-  fi
+  need_command mandoc
   for command in '' "${commands[@]}"; do
     run mandoc -T lint -W warning "$(page "$command")"
     assert_success

@@ -95,7 +95,7 @@ assert_log() { [[ $(< "$server_err") == *"$1"* ]] || fail "'$1' is not in: $(< "
 
 # As an ordinary user, who must reach the program and the test's directory.
 become_nobody() {
-  [ "$(id -u)" -eq 0 ] || skip "only root can become another user"
+  need_root 'become another user'
   cp "$RDMAPUT" program
   RDMAPUT=$PWD/program
   chmod a+x "$BATS_RUN_TMPDIR"
@@ -314,7 +314,7 @@ become_nobody() {
 }
 
 @test "a full file system: 73 at both ends, nothing replaced, nothing left, and the server goes on" {
-  [ "$(id -u)" -eq 0 ] || skip 'only root can mount'
+  need_root mount
   mkdir small
   mount -t tmpfs -o size=64k tmpfs small
   echo old > small/f
@@ -359,6 +359,7 @@ holds_two() { [ "$(ls -A small)" = "$(printf 'f\nfill')" ]; }
   start_server --region 1M
   client_ends_with 69 'stable storage' --sync
   stop_server
+  need_command strace
   server_wrapper=(strace -f -qq -e 'trace=fsync,rename' -o calls)
   start_server --region 1M --dump out/d --sync
   rdmaput write a "$dest"

@@ -8,7 +8,7 @@ setup() {
   common_setup
   need_device
   [ "$(: > probe && truncate -s 1M probe && hole_map probe)" = "hole 0 $MIB" ] ||
-    skip "no holes in files of $BATS_TEST_TMPDIR"
+    lack "no holes in files of $BATS_TEST_TMPDIR"
   make_file island $MIB
 }
 

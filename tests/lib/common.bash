@@ -5,7 +5,7 @@
 #
 # The environment (tests/README.md): RDMAPUT, RDMAPUT_BUILD; RDMAPUT_TEST_ADDR and
 # RDMAPUT_TEST_ADDR6, addresses that reach a device, found by `rdmaput devices` when not set;
-# RDMAPUT_TEST_FABRIC, rxe or siw; RDMAPUT_TEST_REQUIRE=1, a missing device is a failure.
+# RDMAPUT_TEST_FABRIC, rxe or siw; RDMAPUT_TEST_REQUIRE=1, what is missing is a failure.
 #
 # Every process a test starts in the background ends with the test, by process id. What it said is
 # shown when the test failed. A sanitizer's report (status 98) fails the test.
@@ -70,16 +70,30 @@ show_files() {
   done
 }
 
-# ---- devices --------------------------------------------------------------------------------
+# ---- what a test needs ----------------------------------------------------------------------
+
+# REASON - the test cannot run here: it is skipped, or fails where nothing may be missing
+lack() {
+  if [ "${RDMAPUT_TEST_REQUIRE-}" = 1 ]; then fail "$1, and RDMAPUT_TEST_REQUIRE is set"; fi
+  skip "$1"
+}
+
+# NAME... - commands
+need_command() {
+  local name
+  for name; do
+    command -v "$name" > /dev/null || lack "no $name"
+  done
+}
+
+# What an ordinary user cannot do at all.
+need_root() { [ "$EUID" -eq 0 ] || skip "only root can $1"; }
 
 # Sets addr, addr6 (may stay empty) and fabric; skips, or fails when a device is required.
 need_device() {
   addr=${RDMAPUT_TEST_ADDR-} addr6=${RDMAPUT_TEST_ADDR6-} fabric=${RDMAPUT_TEST_FABRIC-}
   if [ -z "$addr" ]; then find_device; fi
-  if [ -z "$addr" ]; then
-    if [ "${RDMAPUT_TEST_REQUIRE-}" = 1 ]; then fail "no RDMA device, and RDMAPUT_TEST_REQUIRE is set"; fi
-    skip "no RDMA device"
-  fi
+  [ -n "$addr" ] || lack "no RDMA device"
 }
 
 # The first device with an IPv4 address, of $fabric when that is set.
@@ -101,7 +115,7 @@ find_device() {
 
 need_ipv6() {
   need_device
-  [ -n "$addr6" ] || skip "no IPv6 address reaches the RDMA device"
+  [ -n "$addr6" ] || lack "no IPv6 address reaches the RDMA device"
 }
 
 # NAME - prints a limit of the device behind $addr, such as max_sge
