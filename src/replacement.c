@@ -247,14 +247,10 @@ static int check_size(uint64_t size)
     return -1;
 }
 
-/* Space for all of it, unless it has holes, which must stay some. 1 where there is no such thing, nor
- * in memory, where it takes as long as the writing does. */
+/* Space for all of it, unless it has holes, which must stay some. 1 where there is no such thing. */
 static int allocate(int fd, uint64_t size)
 {
-    const char *ignored;
     int rc;
-    if (fdio_can_map(fd, &ignored))
-        return 1;
     while ((rc = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size)) < 0 && errno == EINTR)
         ;
     if (rc < 0 && errno != ENOSPC && errno != EDQUOT && errno != EFBIG)
