@@ -333,7 +333,7 @@ static int reopen(struct source *source, struct file *file, struct error *err)
     struct stat now;
     if (file->fd >= 0)
         return 0;
-    file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    file->fd = open_path(file->path);
     if (file->fd < 0)
         return open_error(file->path, err);
     remember_open(source, file);
