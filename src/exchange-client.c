@@ -202,6 +202,28 @@ int exchange_meet(const struct client_target *target, uint16_t port,
     return client_reach(&there, try_address, meeting, err);
 }
 
+int exchange_connect(const struct exchange_meeting *meeting, const struct client_target *target,
+                     client_attempt attempt, void *context, struct endpoint *endpoint,
+                     struct error *err)
+{
+    struct error first = {.class = ERROR_NONE};
+    for (unsigned i = 0; i < meeting->count; i++) {
+        struct error cause = {.class = ERROR_NONE};
+        struct client_target there = *target;
+        there.host = meeting->addresses[i].host;
+        there.port = meeting->addresses[i].port;
+        there.wait = 0;
+        if (client_connect(&there, attempt, context, endpoint, &cause) == 0)
+            return 0;
+        if (!error_is_set(&first) || cause.class != ERROR_UNAVAILABLE)
+            first = cause;
+        if (cause.class != ERROR_UNAVAILABLE)
+            break;
+    }
+    *err = first;
+    return -1;
+}
+
 void exchange_leave(struct exchange_meeting *meeting)
 {
     fdio_close(&meeting->fd);

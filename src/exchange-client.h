@@ -34,6 +34,12 @@ struct exchange_meeting {
 int exchange_meet(const struct client_target *target, uint16_t port,
                   struct exchange_meeting *meeting, struct error *err);
 
+/* client_connect to the addresses of the meeting, in their order, instead of target's host: until one
+ * can be reached. The server is there, so that nothing is waited for. */
+int exchange_connect(const struct exchange_meeting *meeting, const struct client_target *target,
+                     client_attempt attempt, void *context, struct endpoint *endpoint,
+                     struct error *err);
+
 /* Closes the connection. Fine more than once. */
 void exchange_leave(struct exchange_meeting *meeting);
 

@@ -10,10 +10,10 @@
 
 #include "clock.h"
 #include "exchange-stream.h"
-#include "guard.h"
 #include "log.h"
 #include "memory.h"
 #include "session.h"
+#include "storing.h"
 #include "units.h"
 #include "window.h"
 #include "wire.h"
@@ -21,77 +21,23 @@
 
 #define SLOT_COUNT 4
 #define SLOT_SIZE ((size_t)256 << 10)
-#define READ_BACK_BYTES ((size_t)256 << 10)
-
-enum job_kind {
-    JOB_BEGIN,
-    JOB_STORE,
-    JOB_RECALL,
-    JOB_END,
-};
-
-/* What a slot is: a range of the object, or an ordinary one. */
-struct place {
-    uint64_t offset, length; /* length 0: an ordinary one */
-    uint64_t remote_addr;
-    uint32_t rkey;
-};
-
-/* One thing for the worker to do, and what came of it. */
-struct job {
-    enum job_kind kind;
-    uint32_t object;
-    struct error error;
-    unsigned slot;       /* JOB_STORE, as the next one */
-    const uint8_t *data; /* the extents' bytes, one after another */
-    unsigned extent_count; /* and JOB_RECALL, as the next one */
-    struct wire_extent extents[WIRE_MAX_EXTENTS];
-    bool abandoned;           /* JOB_END: the client has given the object up */
-    struct digest_value told; /* JOB_END, JOB_RECALL: the client's */
-    struct digest_value own;  /* likewise */
-    uint64_t kept;            /* JOB_BEGIN */
-    uint64_t stored;          /* bytes; JOB_STORE */
-    bool placed;              /* JOB_STORE: the slot was a range of the object, as the extent says */
-    struct place place;       /* JOB_STORE: what it is now */
-    bool committed;           /* JOB_END */
-};
 
 /* An object that has no DONE yet. */
 struct opened {
     struct sink_request request;
     char name[WIRE_MAX_NAME + 1];
     bool confirm;
-    bool map;    /* slots may be placed */
     bool failed; /* and the client was told */
     enum error_class failure;
     uint64_t kept;
     int64_t began_at;
-    struct job begin, end;
+    struct storing_job begin, end;
 };
 
 /* What the client can keep track of, as each OPEN says. */
 struct limits {
     uint16_t slots, objects;
     uint32_t chunk; /* bytes */
-};
-
-struct placement {
-    struct memory memory;
-    struct place place;
-};
-
-/* The worker's alone, while it runs. */
-struct storing {
-    struct sink_object *object;
-    struct digest *digest;
-    bool failed;   /* nothing more is stored, least of all committed */
-    bool cut_due;  /* what was kept and not recalled is to go first */
-    uint64_t kept; /* bytes */
-    uint8_t *buffer;
-    int map_fd;         /* the sink's; only with place_to */
-    uint64_t place_at;  /* what is to be placed next */
-    uint64_t place_to;  /* the object's size, or place_at when no more is placed */
-    struct placement placements[WINDOW_MAX_SLOTS];
 };
 
 struct receiver {
@@ -113,257 +59,18 @@ struct receiver {
     struct opened opened[WIRE_MAX_OBJECTS]; /* by an object's number, modulo */
     uint32_t opened_count, done_count;      /* objects */
     bool is_open;                           /* the last one has had no END */
-    bool began;                             /* the last one was begun: JOB_BEGIN came back */
+    bool began;                             /* the last one was begun: STORING_BEGIN came back */
     bool got_chunk;                         /* the last one has */
     bool recalling;                         /* a RECALL is unanswered */
     bool closed;                            /* CLOSE came */
     uint64_t expected;                      /* the least offset that may come */
-    struct place places[WINDOW_MAX_SLOTS];  /* of the object that is open, as the client was told */
-    struct job stores[WINDOW_MAX_SLOTS], recall;
+    struct storing_job stores[WINDOW_MAX_SLOTS], recall;
     struct error first_failure; /* of many objects */
 };
 
 static struct opened *find_opened(struct receiver *receiver, uint32_t object)
 {
     return &receiver->opened[object % WIRE_MAX_OBJECTS];
-}
-
-/* ---- the worker ---------------------------------------------------------------------------- */
-
-/* Makes a slot the object's next range, if there is one that can be registered. */
-static void place_slot(struct receiver *receiver, unsigned slot)
-{
-    struct storing *storing = &receiver->storing;
-    struct placement *placement = &storing->placements[slot];
-    struct error why = {.class = ERROR_NONE};
-    uint64_t left = storing->place_to - storing->place_at;
-    if (left == 0)
-        return;
-    size_t len = left < receiver->slot_size ? (size_t)left : receiver->slot_size;
-    if (memory_map_file(&placement->memory, storing->map_fd, storing->place_at, len, &why) == 0 &&
-        memory_register_write(&placement->memory, receiver->endpoint->id, "a part of the file",
-                              &why) == 0) {
-        placement->place = (struct place){
-            .offset = storing->place_at,
-            .length = len,
-            .remote_addr = (uint64_t)(uintptr_t)placement->memory.addr,
-            .rkey = placement->memory.mr->rkey,
-        };
-        storing->place_at += len;
-        return;
-    }
-    log_verbose("%s: not mapped any more: %s", receiver->endpoint->peer, why.text);
-    memory_free(&placement->memory);
-    storing->place_to = storing->place_at;
-}
-
-/* Whether device and destination can do without a copy; then slots are placed. */
-static void place_slots(struct receiver *receiver, const struct opened *opened)
-{
-    struct storing *storing = &receiver->storing;
-    const char *why = "it is no file";
-    storing->place_at = storing->place_to = 0;
-    if (!opened->map)
-        return;
-    storing->map_fd = -1;
-    if (receiver->sink->never_map)
-        why = "--map=never";
-    else if (receiver->sink->ops->map)
-        storing->map_fd = receiver->sink->ops->map(storing->object, opened->request.size, &why);
-    if (storing->map_fd < 0) {
-        log_verbose("%s: not mapped: %s", receiver->endpoint->peer, why);
-        return;
-    }
-    storing->place_to = opened->request.size;
-    for (unsigned i = 0; i < receiver->slot_count; i++)
-        place_slot(receiver, i);
-}
-
-/* The client can write there no more. */
-static void unplace_slot(struct receiver *receiver, unsigned slot)
-{
-    struct placement *placement = &receiver->storing.placements[slot];
-    memory_free(&placement->memory);
-    placement->place = (struct place){.length = 0};
-}
-
-static void unplace_slots(struct receiver *receiver)
-{
-    for (unsigned i = 0; i < receiver->slot_count; i++)
-        unplace_slot(receiver, i);
-}
-
-static int need_buffer(struct storing *storing, struct error *err)
-{
-    if (!storing->buffer && !(storing->buffer = malloc(READ_BACK_BYTES)))
-        return error_set(err, ERROR_RESOURCE, STAGE_TRANSFER, NULL, "out of memory");
-    return 0;
-}
-
-struct hashing {
-    struct digest *digest;
-    uint64_t offset;
-    const struct memory *memory;
-};
-
-static void hash_mapped(void *argument)
-{
-    struct hashing *hashing = argument;
-    digest_add(hashing->digest, hashing->offset, hashing->memory->addr, hashing->memory->bytes);
-}
-
-/* The range is hashed where it lies, once the device can write there no more. */
-static void store_placed(struct receiver *receiver, struct job *job)
-{
-    struct storing *storing = &receiver->storing;
-    struct placement *placement = &storing->placements[job->slot];
-    struct hashing hashing = {.digest = storing->digest,
-                              .offset = placement->place.offset,
-                              .memory = &placement->memory};
-    memory_deregister(&placement->memory);
-    if (guard_run(hash_mapped, &hashing) < 0) {
-        error_set(&job->error, ERROR_STORAGE, STAGE_TRANSFER, NULL,
-                  "the file became shorter while it was written");
-        return;
-    }
-    job->stored = placement->place.length;
-    unplace_slot(receiver, job->slot);
-    place_slot(receiver, job->slot);
-    job->place = placement->place;
-}
-
-static void begin_object(struct receiver *receiver, struct job *job, int stop_fd)
-{
-    struct storing *storing = &receiver->storing;
-    const struct sink_ops *ops = receiver->sink->ops;
-    struct opened *opened = find_opened(receiver, job->object);
-    digest_reset(storing->digest);
-    storing->object = ops->begin(receiver->sink, &opened->request, stop_fd, &job->error);
-    storing->kept = storing->object && opened->request.resume ? ops->kept(storing->object) : 0;
-    storing->cut_due = storing->kept > 0;
-    job->kept = storing->kept;
-    if (storing->object)
-        place_slots(receiver, opened);
-}
-
-static int read_back(struct receiver *receiver, const struct wire_extent *extent, int stop_fd,
-                     struct error *err)
-{
-    struct storing *storing = &receiver->storing;
-    struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
-    uint64_t done = 0;
-    while (done < extent->length && poll(&stop, 1, 0) == 0) {
-        uint64_t left = extent->length - done;
-        size_t len = left < READ_BACK_BYTES ? (size_t)left : READ_BACK_BYTES;
-        if (receiver->sink->ops->recall(storing->object, extent->offset + done, storing->buffer,
-                                        len, err) < 0)
-            return -1;
-        digest_add(storing->digest, extent->offset + done, storing->buffer, len);
-        done += len;
-    }
-    return 0;
-}
-
-/* Hashes what was kept. Where it is not what the client has, or cannot be read, it is no use. */
-static void recall(struct receiver *receiver, struct job *job, int stop_fd)
-{
-    struct storing *storing = &receiver->storing;
-    struct error unreadable = {.class = ERROR_NONE};
-    if (need_buffer(storing, &job->error) < 0)
-        return;
-    for (unsigned i = 0; i < job->extent_count && !error_is_set(&unreadable); i++)
-        read_back(receiver, &job->extents[i], stop_fd, &unreadable);
-    digest_value(storing->digest, &job->own);
-    if (!digest_equal(&job->own, &job->told))
-        digest_reset(storing->digest);
-}
-
-/* Before the first byte that is stored anew. */
-static int cut_kept(struct receiver *receiver, struct error *err)
-{
-    struct storing *storing = &receiver->storing;
-    if (!storing->cut_due)
-        return 0;
-    storing->cut_due = false;
-    return receiver->sink->ops->resume_at(storing->object, digest_end(storing->digest), err);
-}
-
-static void store_slot(struct receiver *receiver, struct job *job, int stop_fd)
-{
-    struct storing *storing = &receiver->storing;
-    const uint8_t *at = job->data;
-    if (job->placed) {
-        store_placed(receiver, job);
-        return;
-    }
-    if (cut_kept(receiver, &job->error) < 0)
-        return;
-    for (unsigned i = 0; i < job->extent_count; i++) {
-        const struct wire_extent *extent = &job->extents[i];
-        digest_add(storing->digest, extent->offset, at, extent->length);
-        if (receiver->sink->ops->store(storing->object, extent->offset, at, extent->length, stop_fd,
-                                       &job->error) < 0)
-            return;
-        at += extent->length;
-    }
-    job->stored = (uint64_t)(at - job->data);
-}
-
-static int verify(struct receiver *receiver, struct job *job)
-{
-    digest_value(receiver->storing.digest, &job->own);
-    if (job->told.size >= job->own.size)
-        job->own.size = job->told.size;
-    if (digest_equal(&job->own, &job->told))
-        return 0;
-    return error_set(&job->error, ERROR_DATA, STAGE_COMMIT, receiver->endpoint->peer,
-                     "the data arrived wrong: the checksums differ");
-}
-
-static void commit_object(struct receiver *receiver, struct job *job, int stop_fd)
-{
-    struct storing *storing = &receiver->storing;
-    struct sink_object *object = storing->object;
-    if (verify(receiver, job) < 0 || cut_kept(receiver, &job->error) < 0)
-        return;
-    storing->object = NULL;
-    job->committed = receiver->sink->ops->commit(object, job->told.size, stop_fd, &job->error) == 0;
-}
-
-static void abandon_object(struct receiver *receiver, bool keep)
-{
-    struct storing *storing = &receiver->storing;
-    if (storing->object)
-        receiver->sink->ops->abandon(storing->object, keep);
-    storing->object = NULL;
-}
-
-static void end_object(struct receiver *receiver, struct job *job, int stop_fd)
-{
-    unplace_slots(receiver);
-    if (!job->abandoned && !receiver->storing.failed)
-        commit_object(receiver, job, stop_fd);
-    abandon_object(receiver, false);
-}
-
-/* A worker_function. After a failure nothing more is done for an object, least of all a commit. */
-static void do_job(void *context, void *item, int stop_fd)
-{
-    static void (*const functions[])(struct receiver *, struct job *, int) = {
-        [JOB_BEGIN] = begin_object,
-        [JOB_STORE] = store_slot,
-        [JOB_RECALL] = recall,
-        [JOB_END] = end_object,
-    };
-    struct receiver *receiver = context;
-    struct job *job = item;
-    error_clear(&job->error);
-    if (job->kind == JOB_BEGIN)
-        receiver->storing.failed = false;
-    else if (receiver->storing.failed && job->kind != JOB_END)
-        return;
-    functions[job->kind](receiver, job, stop_fd);
-    receiver->storing.failed |= error_is_set(&job->error);
 }
 
 /* ---- messages from the client -------------------------------------------------------------- */
@@ -388,10 +95,10 @@ static int prepare(struct receiver *receiver, const struct wire_message *open, s
                                 &receiver->slot_count, &receiver->slot_size, "the slots", err) < 0)
         return -1;
     window_init(&receiver->window, receiver->slot_count);
-    receiver->storing.digest = digest_new();
-    if (!receiver->storing.digest)
-        return error_set(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, "out of memory");
-    receiver->worker = worker_start(do_job, receiver,
+    if (storing_open(&receiver->storing, receiver->sink, receiver->endpoint, receiver->slot_count,
+                     receiver->slot_size, err) < 0)
+        return -1;
+    receiver->worker = worker_start(storing_do, &receiver->storing,
                                     receiver->slot_count + 2 * WIRE_MAX_OBJECTS + 1, err);
     return receiver->worker ? 0 : -1;
 }
@@ -405,7 +112,6 @@ static void note_request(struct opened *opened, const struct wire_message *open)
 {
     *opened = (struct opened){
         .confirm = (open->open.flags & WIRE_OPEN_CONFIRM) != 0,
-        .map = (open->open.flags & WIRE_OPEN_MAP) != 0,
         .began_at = clock_now(),
         .request = {.name = opened->name,
                     .size = open->open.size,
@@ -453,7 +159,10 @@ static int take_open(struct receiver *receiver, const struct wire_message *open,
     receiver->is_open = true;
     receiver->began = receiver->got_chunk = false;
     receiver->expected = 0;
-    opened->begin = (struct job){.kind = JOB_BEGIN, .object = object};
+    opened->begin = (struct storing_job){.kind = STORING_BEGIN,
+                                         .object = object,
+                                         .request = &opened->request,
+                                         .map = (open->open.flags & WIRE_OPEN_MAP) != 0};
     worker_submit(receiver->worker, &opened->begin);
     return 0;
 }
@@ -470,7 +179,7 @@ static bool too_early(struct receiver *receiver)
 static int check_placed(const struct receiver *receiver, unsigned slot,
                         const struct wire_message *chunk, struct error *err)
 {
-    const struct place *place = &receiver->places[slot];
+    const struct window_place *place = &receiver->window.places[slot];
     const struct wire_extent *extent = &chunk->chunk.extents[0];
     if (place->length == 0 ||
         (chunk->chunk.extent_count == 1 && extent->offset == place->offset &&
@@ -506,20 +215,20 @@ static int take_chunk(struct receiver *receiver, const struct wire_message *chun
         check_extents(receiver, chunk->chunk.extents, chunk->chunk.extent_count,
                       find_opened(receiver, object)->request.size, err) < 0)
         return -1;
+    bool placed = receiver->window.places[slot].length > 0;
     if (!window_sent(&receiver->window, slot, wire_chunk_bytes(chunk)))
         return broke(receiver, "a chunk in a slot that is not granted", err);
-    struct job *job = &receiver->stores[slot];
-    *job = (struct job){
-        .kind = JOB_STORE,
+    struct storing_job *job = &receiver->stores[slot];
+    *job = (struct storing_job){
+        .kind = STORING_STORE,
         .object = object,
         .slot = slot,
-        .placed = receiver->places[slot].length > 0,
+        .placed = placed,
         .data = receiver->memory.addr + slot * receiver->slot_size,
         .extent_count = chunk->chunk.extent_count,
     };
     memcpy(job->extents, chunk->chunk.extents, job->extent_count * sizeof job->extents[0]);
     receiver->got_chunk = true;
-    receiver->places[slot] = (struct place){.length = 0};
     worker_submit(receiver->worker, job);
     return 0;
 }
@@ -534,9 +243,9 @@ static int take_recall(struct receiver *receiver, const struct wire_message *mes
     if (check_extents(receiver, message->recall.extents, message->recall.extent_count,
                       opened->kept, err) < 0)
         return -1;
-    struct job *job = &receiver->recall;
-    *job = (struct job){
-        .kind = JOB_RECALL,
+    struct storing_job *job = &receiver->recall;
+    *job = (struct storing_job){
+        .kind = STORING_RECALL,
         .object = object,
         .told = message->recall.digest,
         .extent_count = message->recall.extent_count,
@@ -560,9 +269,9 @@ static int take_end(struct receiver *receiver, const struct wire_message *end, s
         end->end.digest.size != opened->request.size)
         return broke(receiver, "an END of another size than OPEN's", err);
     receiver->is_open = false;
-    memset(receiver->places, 0, sizeof receiver->places);
-    opened->end = (struct job){
-        .kind = JOB_END, .object = object, .abandoned = abandoned, .told = end->end.digest};
+    window_unplace(&receiver->window);
+    opened->end = (struct storing_job){
+        .kind = STORING_END, .object = object, .abandoned = abandoned, .told = end->end.digest};
     worker_submit(receiver->worker, &opened->end);
     return 0;
 }
@@ -645,11 +354,11 @@ static int send_ready(struct receiver *receiver, struct error *err)
     return exchange_send(&stream, &ready, err);
 }
 
-static int send_place(struct receiver *receiver, unsigned slot, const struct place *place,
+static int send_place(struct receiver *receiver, unsigned slot, const struct window_place *place,
                       struct error *err)
 {
     struct wire_message message = {.type = WIRE_PLACE};
-    receiver->places[slot] = *place;
+    window_place(&receiver->window, slot, place);
     message.place.slot = (uint16_t)slot;
     message.place.rkey = place->rkey;
     message.place.remote_addr = place->remote_addr;
@@ -663,14 +372,14 @@ static int send_place(struct receiver *receiver, unsigned slot, const struct pla
 static int send_places(struct receiver *receiver, struct error *err)
 {
     for (unsigned i = 0; i < receiver->slot_count; i++) {
-        const struct place *place = &receiver->storing.placements[i].place;
+        const struct window_place *place = &receiver->storing.placements[i].place;
         if (place->length > 0 && send_place(receiver, i, place, err) < 0)
             return -1;
     }
     return 0;
 }
 
-static int answer_begin(struct receiver *receiver, const struct job *job, struct error *err)
+static int answer_begin(struct receiver *receiver, const struct storing_job *job, struct error *err)
 {
     struct opened *opened = find_opened(receiver, job->object);
     bool failed = error_is_set(&job->error);
@@ -693,7 +402,7 @@ static int answer_begin(struct receiver *receiver, const struct job *job, struct
     return send_places(receiver, err);
 }
 
-static int answer_store(struct receiver *receiver, const struct job *job, struct error *err)
+static int answer_store(struct receiver *receiver, const struct storing_job *job, struct error *err)
 {
     struct wire_message grant = {.type = WIRE_GRANT};
     window_granted(&receiver->window, job->slot);
@@ -707,7 +416,7 @@ static int answer_store(struct receiver *receiver, const struct job *job, struct
     return session_send(&receiver->session, &grant, err);
 }
 
-static int answer_recall(struct receiver *receiver, const struct job *job, struct error *err)
+static int answer_recall(struct receiver *receiver, const struct storing_job *job, struct error *err)
 {
     struct wire_message message = {.type = WIRE_RECALLED,
                                    .recalled = {.object = job->object, .digest = job->own}};
@@ -730,7 +439,7 @@ static void note_abandoned(struct receiver *receiver, uint32_t object)
     note_failed(receiver, object, &cause);
 }
 
-static void report_committed(struct receiver *receiver, const struct job *job)
+static void report_committed(struct receiver *receiver, const struct storing_job *job)
 {
     const struct opened *opened = find_opened(receiver, job->object);
     struct receiver_object object = {
@@ -744,7 +453,7 @@ static void report_committed(struct receiver *receiver, const struct job *job)
     receiver->report(receiver->endpoint->peer, &object);
 }
 
-static int answer_end(struct receiver *receiver, const struct job *job, struct error *err)
+static int answer_end(struct receiver *receiver, const struct storing_job *job, struct error *err)
 {
     struct wire_message done = {.type = WIRE_DONE, .done = {.object = job->object}};
     const struct opened *opened = find_opened(receiver, job->object);
@@ -764,16 +473,16 @@ static int answer_end(struct receiver *receiver, const struct job *job, struct e
     return rc;
 }
 
-static int answer_job(struct receiver *receiver, const struct job *job, struct error *err)
+static int answer_job(struct receiver *receiver, const struct storing_job *job, struct error *err)
 {
     switch (job->kind) {
-    case JOB_BEGIN:
+    case STORING_BEGIN:
         return answer_begin(receiver, job, err);
-    case JOB_STORE:
+    case STORING_STORE:
         return answer_store(receiver, job, err);
-    case JOB_RECALL:
+    case STORING_RECALL:
         return answer_recall(receiver, job, err);
-    case JOB_END:
+    case STORING_END:
         return answer_end(receiver, job, err);
     }
     return 0;
@@ -781,7 +490,7 @@ static int answer_job(struct receiver *receiver, const struct job *job, struct e
 
 static int take_jobs(struct receiver *receiver, struct error *err)
 {
-    struct job *job;
+    struct storing_job *job;
     while (receiver->worker && (job = worker_take(receiver->worker)) != NULL)
         if (answer_job(receiver, job, err) < 0)
             return -1;
@@ -853,9 +562,9 @@ static void finish_stores(struct receiver *receiver)
                            {.fd = receiver->endpoint->stop_fd, .events = POLLIN}};
     while (window_in_state(&receiver->window, WINDOW_SENT) > 0 && poll(fds, 2, -1) >= 0 &&
            !fds[1].revents) {
-        struct job *job;
+        struct storing_job *job;
         while ((job = worker_take(receiver->worker)) != NULL)
-            if (job->kind == JOB_STORE)
+            if (job->kind == STORING_STORE)
                 window_granted(&receiver->window, job->slot);
     }
 }
@@ -906,7 +615,7 @@ static int run(struct receiver *receiver, struct error *err)
 static void count_commits(struct receiver *receiver)
 {
     for (uint32_t i = receiver->done_count; i != receiver->opened_count; i++) {
-        const struct job *end = &find_opened(receiver, i)->end;
+        const struct storing_job *end = &find_opened(receiver, i)->end;
         if (end->committed)
             report_committed(receiver, end);
     }
@@ -919,11 +628,8 @@ static void clean_up(struct receiver *receiver, bool keep)
         find_opened(receiver, receiver->opened_count - 1)->request.resume)
         finish_stores(receiver);
     worker_stop(receiver->worker);
-    unplace_slots(receiver);
     count_commits(receiver);
-    abandon_object(receiver, keep && !receiver->storing.failed);
-    digest_free(receiver->storing.digest);
-    free(receiver->storing.buffer);
+    storing_close(&receiver->storing, keep);
     memory_free(&receiver->memory);
 }
 

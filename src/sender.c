@@ -41,10 +41,6 @@ struct task {
     enum task_kind kind;
     struct load load; /* TASK_LOAD */
     struct error error;
-    struct wire_message ready;  /* TASK_READY: what came */
-    struct wire_message recall; /* TASK_RECALL: what was hashed */
-    uint64_t recalled_to;       /* likewise */
-    bool ended;                 /* TASK_LOAD: the object's last byte is in this one or before it */
 };
 
 /* Where the object that was opened last stands. */
@@ -65,13 +61,6 @@ struct pending {
     char name[WIRE_MAX_NAME + 1];
 };
 
-/* What a slot is at the server: a range of the present object, or an ordinary one. */
-struct place {
-    uint64_t offset, length; /* length 0: an ordinary one */
-    uint64_t remote_addr;
-    uint32_t rkey;
-};
-
 struct sender {
     const struct sender_job *job;
     struct sender_result *result;
@@ -87,6 +76,8 @@ struct sender {
     struct worker *worker;
     struct task tasks[WINDOW_MAX_SLOTS]; /* one for each slot */
     struct task open_task, ready_task, recall_task;
+    struct wire_message met_ready; /* what ready_task got */
+    struct wire_message recall;    /* what recall_task hashed */
     struct wire_message held[MOST_HELD]; /* came before READY, which takes another way */
     unsigned held_count;
     struct sender_object object; /* the worker's, while it opens */
@@ -99,14 +90,12 @@ struct sender {
     struct pending pending[WIRE_MAX_OBJECTS];
     bool confirmed;    /* the server need not confirm the present object */
     uint64_t kept;     /* bytes the server has of the present object */
-    uint64_t recalled; /* place up to which they were compared */
     uint64_t unread;   /* bytes of the present object, PLAN_UNKNOWN for a stream */
     bool placing;      /* slots are ranges of the present object */
     bool placed_all;   /* an ordinary slot came back: the server places no more */
     uint64_t load_at;  /* while placing: where the next load begins */
     uint64_t place_at; /* likewise: where the next range does */
     uint32_t placed;   /* objects: once so many have a DONE, no PLACE of them comes any more */
-    struct place places[WINDOW_MAX_SLOTS];
     bool loaded_all;   /* the last load came back */
     unsigned loading;  /* loads at the worker */
     bool hashing;      /* recall_task is at the worker */
@@ -147,7 +136,7 @@ static void open_object(struct sender *sender, struct task *task)
 static void end_reading(struct sender *sender, struct task *task)
 {
     uint64_t size = plan_size(sender->object.plan);
-    sender->load_ended = task->ended = true;
+    sender->load_ended = true;
     if (source_verify(sender->object.source, &task->error) < 0)
         return;
     digest_value(sender->loader.digest, &sender->digest);
@@ -157,7 +146,6 @@ static void end_reading(struct sender *sender, struct task *task)
 
 static void load(struct sender *sender, struct task *task, int stop_fd)
 {
-    task->ended = false;
     loader_fill(&sender->loader, &task->load, stop_fd);
     task->error = task->load.error;
     if (task->load.last && !sender->load_ended && !error_is_set(&task->error))
@@ -166,7 +154,7 @@ static void load(struct sender *sender, struct task *task, int stop_fd)
 
 static void recall(struct sender *sender, struct task *task, int stop_fd)
 {
-    struct wire_message *message = &task->recall;
+    struct wire_message *message = &sender->recall;
     *message = (struct wire_message){.type = WIRE_RECALL};
     int count = loader_recall(&sender->loader, sender->kept, message->recall.extents,
                               WIRE_MAX_RECALLED, stop_fd, &task->error);
@@ -174,7 +162,6 @@ static void recall(struct sender *sender, struct task *task, int stop_fd)
         return;
     message->recall.extent_count = (uint16_t)count;
     digest_value(sender->loader.digest, &message->recall.digest);
-    task->recalled_to = digest_end(sender->loader.digest);
 }
 
 /* READY comes over the connection of the exchange, which the kernel keeps an eye on; the session has
@@ -185,9 +172,9 @@ static void receive_ready(struct sender *sender, struct task *task, int stop_fd)
                                      .stop_fd = stop_fd,
                                      .deadline = CLOCK_NEVER,
                                      .peer = sender->job->meeting->peer};
-    if (exchange_receive(&stream, &task->ready, &task->error) == 0 &&
-        task->ready.type != WIRE_READY)
-        session_unexpected(&sender->session, &task->ready, &task->error);
+    if (exchange_receive(&stream, &sender->met_ready, &task->error) == 0 &&
+        sender->met_ready.type != WIRE_READY)
+        session_unexpected(&sender->session, &sender->met_ready, &task->error);
 }
 
 /* A worker_function. */
@@ -234,33 +221,13 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
     return -1;
 }
 
-/* The addresses that the server named in an exchange, in their order. */
-static int connect_met(struct sender *sender, struct error *err)
-{
-    const struct exchange_meeting *meeting = sender->job->meeting;
-    struct client_target target = sender->job->target;
-    struct error first = {.class = ERROR_NONE};
-    for (unsigned i = 0; i < meeting->count; i++) {
-        struct error cause = {.class = ERROR_NONE};
-        target.host = meeting->addresses[i].host;
-        target.port = meeting->addresses[i].port;
-        target.wait = 0;
-        if (client_connect(&target, attempt, sender, &sender->endpoint, &cause) == 0)
-            return 0;
-        if (!error_is_set(&first) || cause.class != ERROR_UNAVAILABLE)
-            first = cause;
-        if (cause.class != ERROR_UNAVAILABLE)
-            break;
-    }
-    *err = first;
-    return -1;
-}
-
 static int connect_server(struct sender *sender, struct error *err)
 {
-    if (sender->job->meeting)
-        return connect_met(sender, err);
-    return client_connect(&sender->job->target, attempt, sender, &sender->endpoint, err);
+    const struct sender_job *job = sender->job;
+    if (job->meeting)
+        return exchange_connect(job->meeting, &job->target, attempt, sender, &sender->endpoint,
+                                err);
+    return client_connect(&job->target, attempt, sender, &sender->endpoint, err);
 }
 
 /* The writes of a load are unsignalled until its message follows: all of them must fit the
@@ -367,7 +334,7 @@ static void begin_sending(struct sender *sender)
     if (sender->ready.ready.flags & WIRE_READY_DENSE)
         plan_fill_holes(plan);
     if (sender->job->resume)
-        plan_start_at(plan, sender->recalled);
+        plan_start_at(plan, digest_end(sender->loader.digest));
     for (unsigned i = 0; i < sender->window.count; i++)
         sender->tasks[i].load.size = size;
     present(sender)->kept = digest_bytes(sender->loader.digest);
@@ -429,7 +396,7 @@ static int send_open(struct sender *sender, struct error *err)
     *pending = (struct pending){.failed = false};
     snprintf(pending->name, sizeof pending->name, "%s", object->name);
     error_mask(pending->name);
-    sender->kept = sender->recalled = 0;
+    sender->kept = 0;
     sender->confirmed = !confirm;
     sender->state = STATE_WAITING;
     if (session_send(&sender->session, &open, err) < 0)
@@ -453,7 +420,7 @@ static bool is_worth_loading(const struct sender *sender)
 static int take_placed_slot(struct sender *sender)
 {
     for (unsigned i = 0; i < sender->window.count; i++) {
-        const struct place *place = &sender->places[i];
+        const struct window_place *place = &sender->window.places[i];
         bool fits = place->length > 0 ? place->offset == sender->load_at : sender->placed_all;
         if (fits && window_take_slot(&sender->window, i)) {
             sender->tasks[i].load.size = place->length > 0 ? place->length : sender->buffer_size;
@@ -480,31 +447,30 @@ static void load_more(struct sender *sender)
     }
 }
 
-/* Where a slot is, and the key for it; once it is filled, it is an ordinary one again. */
-static uint64_t use_slot(struct sender *sender, unsigned slot, uint32_t *rkey)
+/* Where a slot is, and the key for it. */
+static struct window_place find_slot(const struct sender *sender, unsigned slot)
 {
-    struct place place = sender->places[slot];
-    sender->places[slot] = (struct place){.length = 0};
-    *rkey = place.length > 0 ? place.rkey : sender->ready.ready.rkey;
-    return place.length > 0 ? place.remote_addr
-                            : sender->ready.ready.remote_addr +
-                                  (uint64_t)slot * sender->ready.ready.slot_size;
+    const struct wire_message *ready = &sender->ready;
+    if (sender->window.places[slot].length > 0)
+        return sender->window.places[slot];
+    return (struct window_place){
+        .remote_addr = ready->ready.remote_addr + (uint64_t)slot * ready->ready.slot_size,
+        .rkey = ready->ready.rkey,
+    };
 }
 
 /* Writes a filled buffer into its slot and announces it. */
 static int send_load(struct sender *sender, struct load *load, struct error *err)
 {
     struct wire_message chunk = {.type = WIRE_CHUNK};
-    uint64_t place_length = sender->places[load->index].length;
-    uint32_t rkey;
-    uint64_t slot_addr = use_slot(sender, load->index, &rkey);
-    if (place_length > 0 && load->bytes != place_length)
+    const struct window_place place = find_slot(sender, load->index);
+    if (place.length > 0 && load->bytes != place.length)
         return error_set(err, ERROR_BUG, STAGE_TRANSFER, sender->endpoint.peer,
                          "a placed slot was not filled");
     for (unsigned i = 0; i < load->work_count; i++) {
         struct loader_work *work = &load->works[i];
-        if (session_write(&sender->session, work->entries, work->count, slot_addr + work->at, rkey,
-                          err) < 0)
+        if (session_write(&sender->session, work->entries, work->count,
+                          place.remote_addr + work->at, place.rkey, err) < 0)
             return -1;
     }
     chunk.chunk.slot = (uint16_t)load->index;
@@ -525,7 +491,7 @@ static int send_end(struct sender *sender, struct error *err)
         end.end.digest = present(sender)->digest = sender->digest;
     sender->state = STATE_NONE;
     sender->placing = false;
-    memset(sender->places, 0, sizeof sender->places);
+    window_unplace(&sender->window);
     return session_send(&sender->session, &end, err);
 }
 
@@ -549,9 +515,8 @@ static int take_recall(struct sender *sender, struct task *task, struct error *e
         return 0;
     if (error_is_set(&task->error))
         return fail_present(sender, &task->error, err);
-    sender->recalled = task->recalled_to;
-    if (task->recall.recall.extent_count > 0)
-        return session_send(&sender->session, &task->recall, err);
+    if (sender->recall.recall.extent_count > 0)
+        return session_send(&sender->session, &sender->recall, err);
     begin_sending(sender);
     return 0;
 }
@@ -626,13 +591,12 @@ static int take_recalled(struct sender *sender, const struct wire_message *messa
     if (sender->state != STATE_RECALLING || sender->hashing ||
         message->recalled.object != sender->opened - 1)
         return session_unexpected(&sender->session, message, err);
-    if (digest_equal(&message->recalled.digest, &sender->recall_task.recall.recall.digest)) {
+    if (digest_equal(&message->recalled.digest, &sender->recall.recall.digest)) {
         start_recall(sender);
         return 0;
     }
     log_verbose("%s: what was kept differs: starting anew", sender->endpoint.peer);
     loader_begin(&sender->loader, sender->object.plan, sender->object.source);
-    sender->recalled = 0;
     begin_sending(sender);
     return 0;
 }
@@ -666,17 +630,18 @@ static int take_place(struct sender *sender, const struct wire_message *message,
         return session_unexpected(&sender->session, message, err);
     bool granted = window_granted(&sender->window, slot) ||
                    (window_take_slot(&sender->window, slot) &&
-                    window_put_back(&sender->window, slot) && sender->places[slot].length == 0);
+                    window_put_back(&sender->window, slot) && sender->window.places[slot].length == 0);
     if (sending && !granted)
         return session_unexpected(&sender->session, message, err);
     sender->result->acknowledged = message->place.acknowledged;
     if (!sending)
         return 0;
     sender->place_at += message->place.length;
-    sender->places[slot] = (struct place){.offset = message->place.offset,
-                                          .length = message->place.length,
-                                          .remote_addr = message->place.remote_addr,
-                                          .rkey = message->place.rkey};
+    const struct window_place place = {.offset = message->place.offset,
+                                       .length = message->place.length,
+                                       .remote_addr = message->place.remote_addr,
+                                       .rkey = message->place.rkey};
+    window_place(&sender->window, slot, &place);
     return 0;
 }
 
@@ -753,7 +718,7 @@ static int take_met_ready(struct sender *sender, struct task *task, struct error
         *err = task->error;
         return -1;
     }
-    if (take_ready(sender, &task->ready, err) < 0)
+    if (take_ready(sender, &sender->met_ready, err) < 0)
         return -1;
     for (unsigned i = 0; i < sender->held_count; i++)
         if (take_message(sender, &sender->held[i], err) < 0)

@@ -5,6 +5,9 @@
 
 #include "window.h"
 
+#include <assert.h>
+#include <string.h>
+
 static bool is_in_state(const struct window *window, unsigned slot, enum window_state state)
 {
     return slot < window->count && window->state[slot] == state;
@@ -39,12 +42,24 @@ int window_take(struct window *window)
     return -1;
 }
 
+void window_place(struct window *window, unsigned slot, const struct window_place *place)
+{
+    assert(slot < window->count);
+    window->places[slot] = *place;
+}
+
+void window_unplace(struct window *window)
+{
+    memset(window->places, 0, sizeof(window->places));
+}
+
 bool window_sent(struct window *window, unsigned slot, uint64_t bytes)
 {
     if (!is_in_state(window, slot, WINDOW_FILLING) && !is_in_state(window, slot, WINDOW_GRANTED))
         return false;
     window->state[slot] = WINDOW_SENT;
     window->bytes[slot] = bytes;
+    window->places[slot] = (struct window_place){.length = 0};
     return true;
 }
 

@@ -8,10 +8,11 @@
 
 static bool watched_digest_add(struct digest *digest, uint64_t offset, const void *data, size_t len);
 
-/* The functions under test are the file's own. */
+/* The functions under test are the files' own. */
 #define digest_add watched_digest_add
-#include "receiver.c"
+#include "storing.c"
 #undef digest_add
+#include "receiver.c"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -186,10 +187,7 @@ static int teardown(void **state)
     struct receiver *receiver = &bench->receiver;
 
     worker_stop(receiver->worker);
-    unplace_slots(receiver);
-    abandon_object(receiver, false);
-    digest_free(receiver->storing.digest);
-    free(receiver->storing.buffer);
+    storing_close(&receiver->storing, false);
     memory_free(&receiver->memory);
     messages_close(&receiver->session.messages);
     writer_close(&receiver->session.writer);
@@ -222,7 +220,7 @@ static int settle(struct bench *bench, unsigned jobs)
     int rc = 0;
 
     while (jobs > 0) {
-        struct job *job = worker_take(bench->receiver.worker);
+        struct storing_job *job = worker_take(bench->receiver.worker);
 
         if (!job) {
             assert_int_equal(poll(&done, 1, PATIENCE_MS), 1);
@@ -498,7 +496,7 @@ static void an_object_that_is_abandoned_counts_as_failed(void **state)
 static void a_recall_that_fails_is_answered_by_failed_alone(void **state)
 {
     struct bench *bench = *state;
-    struct job job = {.kind = JOB_RECALL};
+    struct storing_job job = {.kind = STORING_RECALL};
 
     bench->sink.kept = 4;
     begin(bench, resuming);
@@ -699,7 +697,7 @@ static void assert_nothing_placed(const struct bench *bench)
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
         assert_null(bench->receiver.storing.placements[i].memory.addr);
         assert_int_equal(bench->receiver.storing.placements[i].place.length, 0);
-        assert_int_equal(bench->receiver.places[i].length, 0);
+        assert_int_equal(bench->receiver.window.places[i].length, 0);
     }
 }
 

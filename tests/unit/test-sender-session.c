@@ -652,7 +652,7 @@ static void what_comes_before_ready_is_held(void **state)
         assert_int_equal(hold_message(sender, &failed, &bench->err), 0);
     assert_int_equal(hold_message(sender, &failed, &bench->err), -1);
     assert_int_equal(bench->result.failed, 0);
-    sender->ready_task.ready = ready;
+    sender->met_ready = ready;
     assert_int_equal(take_task(sender, &sender->ready_task, &bench->err), 0);
     assert_int_equal(bench->result.failed, 1);
     assert_int_equal(sender->held_count, 0);
@@ -853,7 +853,7 @@ static void a_place_behind_the_end_is_an_ordinary_slot(void **state)
     ASSERT_SAID(bench, WIRE_OPEN, WIRE_CHUNK, WIRE_END, WIRE_OPEN, WIRE_CHUNK, WIRE_END);
     assert_broken(bench, place_message(SLOT_COUNT, SLOT_SIZE, SLOT_SIZE));
     assert_heard(bench, place_message(0, SLOT_SIZE, SLOT_SIZE));
-    assert_int_equal(bench->sender.places[0].length, 0);
+    assert_int_equal(bench->sender.window.places[0].length, 0);
     assert_int_equal(window_in_state(&bench->sender.window, WINDOW_SENT), 1);
     assert_heard(bench, failed_done_message(0));
     assert_broken(bench, place_message(1, SLOT_SIZE, SLOT_SIZE));

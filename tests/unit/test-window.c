@@ -200,6 +200,40 @@ static void an_overflow_of_acknowledged_bytes_is_refused(void **state)
     assert_unchanged(&window, &before);
 }
 
+static void a_slot_is_a_range_until_it_is_sent(void **state)
+{
+    const struct window_place range = {
+        .offset = 4096, .length = 100, .remote_addr = 7, .rkey = 9};
+    struct window window;
+
+    (void)state;
+    assert_true(window_init(&window, 3));
+    window_place(&window, 1, &range);
+    window_place(&window, 2, &range);
+    assert_int_equal(window.places[0].length, 0);
+    assert_int_equal(window.places[1].offset, 4096);
+    assert_int_equal(window.places[1].rkey, 9);
+    assert_true(window_take_slot(&window, 1));
+    assert_int_equal(window.places[1].length, 100);
+    assert_true(window_sent(&window, 1, 100));
+    assert_int_equal(window.places[1].length, 0);
+    assert_int_equal(window.places[2].length, 100);
+    window_unplace(&window);
+    assert_int_equal(window.places[2].length, 0);
+}
+
+static void a_slot_is_taken_by_its_number(void **state)
+{
+    struct window window;
+
+    (void)state;
+    assert_true(window_init(&window, 3));
+    assert_true(window_take_slot(&window, 2));
+    assert_false(window_take_slot(&window, 2));
+    assert_false(window_take_slot(&window, 3));
+    assert_int_equal(window_take(&window), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +249,8 @@ int main(void)
         cmocka_unit_test(a_free_slot_can_do_nothing),
         cmocka_unit_test(slots_that_do_not_exist_are_refused),
         cmocka_unit_test(an_overflow_of_acknowledged_bytes_is_refused),
+        cmocka_unit_test(a_slot_is_a_range_until_it_is_sent),
+        cmocka_unit_test(a_slot_is_taken_by_its_number),
     };
 
     return cmocka_run_group_tests_name("window", tests, NULL, NULL);

@@ -1,8 +1,8 @@
-/* test-receiver.c - what the worker of a session does with its jobs, in order. */
+/* test-storing.c - what the worker of a session does with its jobs, in order. */
 #include "config.h"
 
 /* The functions under test are the file's own. */
-#include "receiver.c"
+#include "storing.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,11 +126,12 @@ static const struct sink_ops fake_ops = {
 struct bench {
     struct fake_sink sink;
     struct endpoint endpoint;
-    struct receiver receiver;
+    struct storing storing;
+    struct sink_request request;
     struct digest *told; /* the client's, of the object so far */
     uint32_t object;
     int stop[2];
-    struct job job; /* the last one that was done */
+    struct storing_job job; /* the last one that was done */
 };
 
 static int setup(void **state)
@@ -142,43 +143,38 @@ static int setup(void **state)
     bench->sink.sink.ops = &fake_ops;
     bench->sink.content = CONTENT;
     bench->sink.resumed_at = NONE;
-    bench->receiver.sink = &bench->sink.sink;
-    bench->receiver.endpoint = &bench->endpoint;
-    bench->receiver.storing.digest = digest_new();
+    storing_open(&bench->storing, &bench->sink.sink, &bench->endpoint, 4, 4096, &bench->job.error);
     bench->told = digest_new();
     bench->object = UINT32_MAX;
     *state = bench;
-    return bench->receiver.storing.digest && bench->told ? 0 : -1;
+    return bench->storing.digest && bench->told ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     struct bench *bench = *state;
 
-    abandon_object(&bench->receiver, false);
-    digest_free(bench->receiver.storing.digest);
+    storing_close(&bench->storing, false);
     digest_free(bench->told);
-    free(bench->receiver.storing.buffer);
     close(bench->stop[0]);
     close(bench->stop[1]);
     free(bench);
     return 0;
 }
 
-static void do_one(struct bench *bench, struct job job)
+static void do_one(struct bench *bench, struct storing_job job)
 {
     bench->job = job;
     bench->job.object = bench->object;
-    do_job(&bench->receiver, &bench->job, bench->stop[0]);
+    storing_do(&bench->storing, &bench->job, bench->stop[0]);
 }
 
 static void begin(struct bench *bench, bool resume)
 {
-    struct opened *opened = find_opened(&bench->receiver, ++bench->object);
-
-    *opened = (struct opened){.request = {.name = opened->name, .resume = resume}};
+    bench->object++;
+    bench->request = (struct sink_request){.name = "", .resume = resume};
     digest_reset(bench->told);
-    do_one(bench, (struct job){.kind = JOB_BEGIN});
+    do_one(bench, (struct storing_job){.kind = STORING_BEGIN, .request = &bench->request});
 }
 
 static void store(struct bench *bench, uint64_t offset, const char *data)
@@ -186,7 +182,7 @@ static void store(struct bench *bench, uint64_t offset, const char *data)
     size_t len = strlen(data);
 
     digest_add(bench->told, offset, data, len);
-    do_one(bench, (struct job){.kind = JOB_STORE,
+    do_one(bench, (struct storing_job){.kind = STORING_STORE,
                                .data = (const uint8_t *)data,
                                .extent_count = 1,
                                .extents = {{.offset = offset, .length = len}}});
@@ -195,7 +191,7 @@ static void store(struct bench *bench, uint64_t offset, const char *data)
 /* The client says what it has there. */
 static void recall_range(struct bench *bench, uint64_t offset, const char *data)
 {
-    struct job job = {.kind = JOB_RECALL,
+    struct storing_job job = {.kind = STORING_RECALL,
                       .extent_count = 1,
                       .extents = {{.offset = offset, .length = strlen(data)}}};
 
@@ -206,7 +202,7 @@ static void recall_range(struct bench *bench, uint64_t offset, const char *data)
 
 static void end(struct bench *bench)
 {
-    struct job job = {.kind = JOB_END};
+    struct storing_job job = {.kind = STORING_END};
 
     digest_value(bench->told, &job.told);
     do_one(bench, job);
@@ -219,14 +215,14 @@ static void assert_committed(const struct bench *bench, unsigned count, uint64_t
     assert_true(bench->job.committed);
     assert_int_equal(bench->sink.committed, count);
     assert_int_equal(bench->sink.committed_size, size);
-    assert_null(bench->receiver.storing.object);
+    assert_null(bench->storing.object);
 }
 
 static void assert_nothing_committed(const struct bench *bench)
 {
     assert_false(bench->job.committed);
     assert_int_equal(bench->sink.committed, 0);
-    assert_null(bench->receiver.storing.object);
+    assert_null(bench->storing.object);
 }
 
 /*
@@ -262,7 +258,7 @@ static void an_object_may_be_empty(void **state)
 static void the_size_is_the_clients_when_it_is_larger(void **state)
 {
     struct bench *bench = *state;
-    struct job job = {.kind = JOB_END};
+    struct storing_job job = {.kind = STORING_END};
 
     begin(bench, false);
     store(bench, 0, "data");
@@ -276,7 +272,7 @@ static void the_size_is_the_clients_when_it_is_larger(void **state)
 static void the_size_may_not_be_smaller_than_what_was_stored(void **state)
 {
     struct bench *bench = *state;
-    struct job job = {.kind = JOB_END};
+    struct storing_job job = {.kind = STORING_END};
 
     begin(bench, false);
     store(bench, 0, "data");
@@ -294,7 +290,7 @@ static void extents_of_a_slot_are_stored_each_in_its_place(void **state)
     begin(bench, false);
     assert_true(digest_add(bench->told, 2, "ab", 2));
     assert_true(digest_add(bench->told, 10, "cde", 3));
-    do_one(bench, (struct job){.kind = JOB_STORE,
+    do_one(bench, (struct storing_job){.kind = STORING_STORE,
                                .data = (const uint8_t *)"abcde",
                                .extent_count = 2,
                                .extents = {{2, 2}, {10, 3}}});
@@ -356,7 +352,7 @@ static void a_commit_that_fails_is_none(void **state)
 static void an_abandoned_object_is_not_committed(void **state)
 {
     struct bench *bench = *state;
-    struct job job = {.kind = JOB_END, .abandoned = true};
+    struct storing_job job = {.kind = STORING_END, .abandoned = true};
 
     begin(bench, false);
     store(bench, 0, "data");
@@ -571,7 +567,7 @@ static void a_cut_that_is_due_goes_with_its_object(void **state)
     struct bench *bench = *state;
 
     begin_kept(bench, 8);
-    do_one(bench, (struct job){.kind = JOB_END, .abandoned = true});
+    do_one(bench, (struct storing_job){.kind = STORING_END, .abandoned = true});
     assert_int_equal(bench->sink.resumed, 0);
     begin_kept(bench, 0);
     store(bench, 0, "data");
