@@ -3,6 +3,7 @@
 #include "source.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,17 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
-#include "clock.h"
+#include "digest.h"
 #include "fdio.h"
 #include "signals.h"
+#include "stamp.h"
 
 #define MOST_OPEN 64
 #define LEAST_HOLE ((uint64_t)64 * 1024) /* a smaller one is cheaper to send than to keep apart */
-#define MOST_TICKS 20                    /* that a file is waited for */
 
 struct file {
     char *path;
@@ -29,10 +28,11 @@ struct file {
     int fd; /* -1: closed for now */
     bool stream;
     bool is_stdin;
-    bool restless; /* was being written all the time */
     uint64_t size; /* bytes, of what is no stream */
-    struct stat stat;
+    struct stamp stamp;
 };
+
+_Static_assert(SOURCE_IDENTITY_BYTES == DIGEST_BYTES, "sizes agree");
 
 struct source {
     void *by_path; /* tsearch(3) tree of the files */
@@ -87,66 +87,6 @@ static int open_error(const char *path, struct error *err)
     return -1;
 }
 
-static int compare_times(const struct timespec *a, const struct timespec *b)
-{
-    if (a->tv_sec != b->tv_sec)
-        return a->tv_sec < b->tv_sec ? -1 : 1;
-    return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
-}
-
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-    return compare_times(a, b) == 0;
-}
-
-static struct timespec two_ticks_ago(const struct timespec *tick)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME_COARSE, &time);
-    time.tv_nsec -= 2 * tick->tv_nsec;
-    if (time.tv_nsec < 0) {
-        time.tv_nsec += CLOCK_NS_PER_S;
-        time.tv_sec--;
-    }
-    return time;
-}
-
-static bool is_between(const struct timespec *time, const struct timespec *from,
-                       const struct timespec *to)
-{
-    return compare_times(time, from) >= 0 && compare_times(time, to) <= 0;
-}
-
-/* Whether the file was changed since then. Times in the future tell nothing. */
-static bool changed_since(const struct stat *stat, const struct timespec *since)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return is_between(&stat->st_mtim, since, &now) || is_between(&stat->st_ctim, since, &now);
-}
-
-/*
- * Takes the file's attributes at a moment when its times lie back. Times advance with the ticks of
- * the kernel's clock: a file that is written twice within one tick has the same times after both,
- * and if it were looked at in between, nothing would ever tell of the second one.
- */
-static int settle(struct file *file)
-{
-    struct timespec tick, since;
-    clock_getres(CLOCK_REALTIME_COARSE, &tick);
-    for (int ticks = 0; ticks <= MOST_TICKS; ticks++) {
-        if (ticks > 0)
-            nanosleep(&tick, NULL);
-        since = two_ticks_ago(&tick);
-        if (fstat(file->fd, &file->stat) < 0)
-            return -1;
-        if (!changed_since(&file->stat, &since))
-            return 0;
-    }
-    file->restless = true;
-    return 0;
-}
-
 /* Whether what says that it has no size has content. -1 with *err. */
 static int has_content(const struct file *file, struct error *err)
 {
@@ -175,9 +115,9 @@ static int tell_stream(struct file *file, off_t *end, struct error *err)
 static int measure(struct file *file, struct error *err)
 {
     off_t end;
-    if (fstat(file->fd, &file->stat) < 0)
+    if (fstat(file->fd, &file->stamp.stat) < 0)
         return open_error(file->path, err);
-    if (S_ISDIR(file->stat.st_mode)) {
+    if (S_ISDIR(file->stamp.stat.st_mode)) {
         error_set(err, ERROR_SOURCE, STAGE_OPEN, file->path, "is a directory");
         return error_hint(err, "pack it: 'tar c %s | rdmaput write - DEST'", file->path);
     }
@@ -185,9 +125,9 @@ static int measure(struct file *file, struct error *err)
         return -1;
     if (file->stream)
         return 0;
-    if (S_ISREG(file->stat.st_mode) && settle(file) < 0)
+    if (stamp_take(file->fd, &file->stamp) < 0)
         return open_error(file->path, err);
-    file->size = (uint64_t)(S_ISREG(file->stat.st_mode) ? file->stat.st_size : end);
+    file->size = (uint64_t)(S_ISREG(file->stamp.stat.st_mode) ? file->stamp.stat.st_size : end);
     return 0;
 }
 
@@ -319,14 +259,6 @@ static int changed(const struct file *file, const char *how, struct error *err)
     return error_hint(err, "try again when nobody writes to it");
 }
 
-static bool same(const struct stat *a, const struct stat *b)
-{
-    if (S_ISBLK(b->st_mode)) /* has no times of its own */
-        return a->st_rdev == b->st_rdev;
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
-}
-
 /* Opens a file again that was closed to spare descriptors. */
 static int reopen(struct source *source, struct file *file, struct error *err)
 {
@@ -339,7 +271,7 @@ static int reopen(struct source *source, struct file *file, struct error *err)
     remember_open(source, file);
     if (fstat(file->fd, &now) < 0)
         return open_error(file->path, err);
-    return same(&now, &file->stat) ? 0 : changed(file, "changed", err);
+    return stamp_is(&file->stamp, &now) ? 0 : changed(file, "changed", err);
 }
 
 static int add_piece(const struct file *file, const struct plan_piece *piece, struct plan *plan,
@@ -407,7 +339,7 @@ static int add_sparse(const struct file *file, const struct plan_piece *whole, s
 
 static bool may_have_holes(const struct file *file, const struct plan_piece *piece)
 {
-    return !file->stream && S_ISREG(file->stat.st_mode) && piece->length >= LEAST_HOLE;
+    return !file->stream && S_ISREG(file->stamp.stat.st_mode) && piece->length >= LEAST_HOLE;
 }
 
 int source_add(struct source *source, const struct segment *segment, bool sparse, struct plan *plan,
@@ -498,9 +430,8 @@ int source_verify(struct source *source, struct error *err)
         struct stat now;
         if (file->stream)
             continue;
-        if (file->restless ||
-            (file->fd >= 0 ? fstat(file->fd, &now) : stat(file->path, &now)) < 0 ||
-            !same(&now, &file->stat))
+        if ((file->fd >= 0 ? fstat(file->fd, &now) : stat(file->path, &now)) < 0 ||
+            !stamp_is(&file->stamp, &now))
             return changed(file, "changed", err);
     }
     return 0;
@@ -518,8 +449,8 @@ static const struct file *find_stream(const struct source *source)
 static bool are_one_file(const struct source *source)
 {
     for (unsigned i = 1; i < source->count; i++)
-        if (source->files[i]->stat.st_dev != source->files[0]->stat.st_dev ||
-            source->files[i]->stat.st_ino != source->files[0]->stat.st_ino)
+        if (source->files[i]->stamp.stat.st_dev != source->files[0]->stamp.stat.st_dev ||
+            source->files[i]->stamp.stat.st_ino != source->files[0]->stamp.stat.st_ino)
             return false;
     return source->count > 0;
 }
@@ -536,54 +467,53 @@ int source_attributes(const struct source *source, struct source_attributes *att
         return error_set(err, ERROR_USAGE, STAGE_OPEN, NULL,
                          "--preserve goes with segments of one file");
     const struct file *file = source->files[0];
-    if (!S_ISREG(file->stat.st_mode))
+    if (!S_ISREG(file->stamp.stat.st_mode))
         return error_set(err, ERROR_USAGE, STAGE_OPEN, file->path,
                          "is no regular file: --preserve goes with segments of one");
     *attributes = (struct source_attributes){
-        .mode = file->stat.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO),
-        .accessed = file->stat.st_atim,
-        .modified = file->stat.st_mtim,
+        .mode = file->stamp.stat.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO),
+        .accessed = file->stamp.stat.st_atim,
+        .modified = file->stamp.stat.st_mtim,
     };
     return 0;
 }
 
-static void hash_number(XXH3_state_t *state, uint64_t number)
+static void hash_number(struct digest *digest, uint64_t number)
 {
-    uint8_t bytes[8];
-    for (int i = 7; i >= 0; i--, number >>= 8)
-        bytes[i] = (uint8_t)number;
-    XXH3_128bits_update(state, bytes, sizeof bytes);
+    uint64_t big_endian = htobe64(number);
+    digest_add(digest, digest_end(digest), &big_endian, sizeof big_endian);
 }
 
-static void hash_time(XXH3_state_t *state, const struct timespec *time)
+static void hash_time(struct digest *digest, const struct timespec *time)
 {
-    hash_number(state, (uint64_t)time->tv_sec);
-    hash_number(state, (uint64_t)time->tv_nsec);
+    hash_number(digest, (uint64_t)time->tv_sec);
+    hash_number(digest, (uint64_t)time->tv_nsec);
 }
 
-static void hash_file(XXH3_state_t *state, const struct file *file)
+static void hash_file(struct digest *digest, const struct file *file)
 {
-    hash_number(state, file->stat.st_dev);
-    hash_number(state, file->stat.st_ino);
-    hash_number(state, file->stat.st_rdev);
-    hash_number(state, file->size);
-    if (S_ISBLK(file->stat.st_mode)) /* its times are not those of its content */
+    const struct stat *stat = &file->stamp.stat;
+    hash_number(digest, stat->st_dev);
+    hash_number(digest, stat->st_ino);
+    hash_number(digest, stat->st_rdev);
+    hash_number(digest, file->size);
+    if (S_ISBLK(stat->st_mode)) /* its times are not those of its content */
         return;
-    hash_time(state, &file->stat.st_mtim);
-    hash_time(state, &file->stat.st_ctim);
+    hash_time(digest, &stat->st_mtim);
+    hash_time(digest, &stat->st_ctim);
 }
 
-static void hash_plan(XXH3_state_t *state, const struct plan *plan)
+static void hash_plan(struct digest *digest, const struct plan *plan)
 {
-    hash_number(state, plan_size(plan));
+    hash_number(digest, plan_size(plan));
     for (size_t i = 0; i < plan_count(plan); i++) {
         const struct plan_piece *piece = plan_piece(plan, i, NULL);
         if (piece->hole)
             continue;
-        hash_number(state, piece->source);
-        hash_number(state, piece->offset);
-        hash_number(state, piece->length);
-        hash_number(state, piece->dest);
+        hash_number(digest, piece->source);
+        hash_number(digest, piece->offset);
+        hash_number(digest, piece->length);
+        hash_number(digest, piece->dest);
     }
 }
 
@@ -594,18 +524,17 @@ int source_identity(const struct source *source, const struct plan *plan,
     if (stream)
         return error_set(err, ERROR_USAGE, STAGE_OPEN, stream->path,
                          "a stream cannot be resumed: --resume goes with files");
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
+    struct digest_value value;
+    struct digest *digest = digest_new();
+    if (!digest)
         return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
                                "cannot tell the sources from others");
-    XXH3_128bits_reset(state);
-    hash_number(state, source->count);
+    hash_number(digest, source->count);
     for (unsigned i = 0; i < source->count; i++)
-        hash_file(state, source->files[i]);
-    hash_plan(state, plan);
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    XXH3_freeState(state);
-    memcpy(identity, canonical.digest, SOURCE_IDENTITY_BYTES);
+        hash_file(digest, source->files[i]);
+    hash_plan(digest, plan);
+    digest_value(digest, &value);
+    digest_free(digest);
+    memcpy(identity, value.data, SOURCE_IDENTITY_BYTES);
     return 0;
 }
