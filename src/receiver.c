@@ -181,9 +181,8 @@ static int check_placed(const struct receiver *receiver, unsigned slot,
 {
     const struct window_place *place = &receiver->window.places[slot];
     const struct wire_extent *extent = &chunk->chunk.extents[0];
-    if (place->length == 0 ||
-        (chunk->chunk.extent_count == 1 && extent->offset == place->offset &&
-         extent->length == place->length))
+    if (place->length == 0 || (chunk->chunk.extent_count == 1 && extent->offset == place->offset &&
+                               extent->length == place->length))
         return 0;
     return broke(receiver, "a chunk that is not what its slot was placed for", err);
 }
@@ -240,8 +239,8 @@ static int take_recall(struct receiver *receiver, const struct wire_message *mes
         return session_unexpected(&receiver->session, message, err);
     uint32_t object = receiver->opened_count - 1;
     struct opened *opened = find_opened(receiver, object);
-    if (check_extents(receiver, message->recall.extents, message->recall.extent_count,
-                      opened->kept, err) < 0)
+    if (check_extents(receiver, message->recall.extents, message->recall.extent_count, opened->kept,
+                      err) < 0)
         return -1;
     struct storing_job *job = &receiver->recall;
     *job = (struct storing_job){
@@ -416,7 +415,8 @@ static int answer_store(struct receiver *receiver, const struct storing_job *job
     return session_send(&receiver->session, &grant, err);
 }
 
-static int answer_recall(struct receiver *receiver, const struct storing_job *job, struct error *err)
+static int answer_recall(struct receiver *receiver, const struct storing_job *job,
+                         struct error *err)
 {
     struct wire_message message = {.type = WIRE_RECALLED,
                                    .recalled = {.object = job->object, .digest = job->own}};
@@ -435,7 +435,10 @@ static int answer_recall(struct receiver *receiver, const struct storing_job *jo
 static void note_abandoned(struct receiver *receiver, uint32_t object)
 {
     struct error cause = {.class = ERROR_NONE};
-    error_set(&cause, ERROR_TEMPORARY, STAGE_TRANSFER, NULL, "the client gave an object up");
+    char name[WIRE_MAX_NAME + 1];
+    snprintf(name, sizeof name, "%s", find_opened(receiver, object)->name);
+    error_mask(name);
+    error_set(&cause, ERROR_TEMPORARY, STAGE_TRANSFER, name, "the client gave it up");
     note_failed(receiver, object, &cause);
 }
 

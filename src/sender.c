@@ -55,7 +55,7 @@ enum state {
 
 /* An object that was opened at the server and has no DONE yet. */
 struct pending {
-    bool failed; /* and was reported */
+    bool failed;                /* and was reported */
     struct digest_value digest; /* with its END */
     uint64_t kept;
     char name[WIRE_MAX_NAME + 1];
@@ -76,8 +76,8 @@ struct sender {
     struct worker *worker;
     struct task tasks[WINDOW_MAX_SLOTS]; /* one for each slot */
     struct task open_task, ready_task, recall_task;
-    struct wire_message met_ready; /* what ready_task got */
-    struct wire_message recall;    /* what recall_task hashed */
+    struct wire_message met_ready;       /* what ready_task got */
+    struct wire_message recall;          /* what recall_task hashed */
     struct wire_message held[MOST_HELD]; /* came before READY, which takes another way */
     unsigned held_count;
     struct sender_object object; /* the worker's, while it opens */
@@ -85,8 +85,8 @@ struct sender {
     bool load_ended;             /* the worker's: the object has been read to its end */
     struct digest_value digest;  /* of what was read, once load_ended */
     enum state state;
-    size_t next;             /* index of the next object to be opened */
-    uint32_t opened, done;   /* objects at the server */
+    size_t next;           /* index of the next object to be opened */
+    uint32_t opened, done; /* objects at the server */
     struct pending pending[WIRE_MAX_OBJECTS];
     bool confirmed;    /* the server need not confirm the present object */
     uint64_t kept;     /* bytes the server has of the present object */
@@ -440,8 +440,7 @@ static int take_slot(struct sender *sender)
 static void load_more(struct sender *sender)
 {
     int slot;
-    while (!sender->loaded_all && is_worth_loading(sender) &&
-           (slot = take_slot(sender)) >= 0) {
+    while (!sender->loaded_all && is_worth_loading(sender) && (slot = take_slot(sender)) >= 0) {
         worker_submit(sender->worker, &sender->tasks[slot]);
         sender->loading++;
     }
@@ -569,8 +568,7 @@ static int take_opened(struct sender *sender, const struct wire_message *message
 {
     bool placed = (message->opened.flags & WIRE_OPENED_PLACED) != 0;
     if (sender->state != STATE_WAITING || sender->ready.type != WIRE_READY || sender->confirmed ||
-        (placed && !may_map(sender)) ||
-        message->opened.object != sender->opened - 1 ||
+        (placed && !may_map(sender)) || message->opened.object != sender->opened - 1 ||
         (message->opened.kept > 0 && !sender->job->resume))
         return session_unexpected(&sender->session, message, err);
     sender->kept = message->opened.kept;
@@ -603,8 +601,7 @@ static int take_recalled(struct sender *sender, const struct wire_message *messa
 
 static int take_grant(struct sender *sender, const struct wire_message *message, struct error *err)
 {
-    if (sender->ready.type != WIRE_READY ||
-        !window_granted(&sender->window, message->grant.slot))
+    if (sender->ready.type != WIRE_READY || !window_granted(&sender->window, message->grant.slot))
         return session_unexpected(&sender->session, message, err);
     sender->placed_all = true;
     sender->result->acknowledged = message->grant.acknowledged;
@@ -630,7 +627,8 @@ static int take_place(struct sender *sender, const struct wire_message *message,
         return session_unexpected(&sender->session, message, err);
     bool granted = window_granted(&sender->window, slot) ||
                    (window_take_slot(&sender->window, slot) &&
-                    window_put_back(&sender->window, slot) && sender->window.places[slot].length == 0);
+                    window_put_back(&sender->window, slot) &&
+                    sender->window.places[slot].length == 0);
     if (sending && !granted)
         return session_unexpected(&sender->session, message, err);
     sender->result->acknowledged = message->place.acknowledged;
@@ -645,6 +643,12 @@ static int take_place(struct sender *sender, const struct wire_message *message,
     return 0;
 }
 
+/* Whether the object that was opened last has had no END. */
+static bool is_open(const struct sender *sender)
+{
+    return sender->state != STATE_NONE && sender->state != STATE_OPENING;
+}
+
 static int take_failed(struct sender *sender, const struct wire_message *message, struct error *err)
 {
     uint32_t object = message->error.object;
@@ -655,8 +659,7 @@ static int take_failed(struct sender *sender, const struct wire_message *message
     if (pending->failed)
         return 0;
     session_understand(&sender->session, message, &cause);
-    if (object == sender->opened - 1 && sender->state != STATE_NONE &&
-        sender->state != STATE_OPENING)
+    if (object == sender->opened - 1 && is_open(sender))
         return fail_present(sender, &cause, err);
     pending->failed = true;
     return fail_object(sender, pending->name, &cause, err);
@@ -665,11 +668,8 @@ static int take_failed(struct sender *sender, const struct wire_message *message
 static int take_done(struct sender *sender, const struct wire_message *message, struct error *err)
 {
     struct pending *pending = find_pending(sender, sender->done);
-    bool ended = sender->done < sender->opened - (sender->state == STATE_NONE ||
-                                                          sender->state == STATE_OPENING
-                                                      ? 0
-                                                      : 1);
-    if (!ended || message->done.object != sender->done ||
+    uint32_t ended = sender->opened - is_open(sender);
+    if (sender->done == ended || message->done.object != sender->done ||
         (message->done.status != 0) != pending->failed)
         return session_unexpected(&sender->session, message, err);
     sender->done++;
@@ -848,8 +848,7 @@ static int run(struct sender *sender, struct error *err)
     int64_t start = clock_now();
     session_begin(&sender->session);
     int rc = start_worker(sender, err) == 0 && prepare_loads(sender, err) == 0 &&
-                     transfer(sender, err) == 0 &&
-                     close_session(sender, err) == 0
+                     transfer(sender, err) == 0 && close_session(sender, err) == 0
                  ? 0
                  : -1;
     sender->result->duration_ns = (uint64_t)(clock_now() - start);

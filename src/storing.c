@@ -94,9 +94,8 @@ static void hash_mapped(void *argument)
 static void store_placed(struct storing *storing, struct storing_job *job)
 {
     struct storing_placement *placement = &storing->placements[job->slot];
-    struct hashing hashing = {.digest = storing->digest,
-                              .offset = placement->place.offset,
-                              .memory = &placement->memory};
+    struct hashing hashing = {
+        .digest = storing->digest, .offset = placement->place.offset, .memory = &placement->memory};
     memory_deregister(&placement->memory);
     if (guard_run(hash_mapped, &hashing) < 0) {
         error_set(&job->error, ERROR_STORAGE, STAGE_TRANSFER, storing->sink->description,
@@ -129,8 +128,8 @@ static int read_back(struct storing *storing, const struct wire_extent *extent, 
     while (done < extent->length && poll(&stop, 1, 0) == 0) {
         uint64_t left = extent->length - done;
         size_t len = left < READ_BACK_BYTES ? (size_t)left : READ_BACK_BYTES;
-        if (storing->sink->ops->recall(storing->object, extent->offset + done, storing->buffer,
-                                        len, err) < 0)
+        if (storing->sink->ops->recall(storing->object, extent->offset + done, storing->buffer, len,
+                                       err) < 0)
             return -1;
         digest_add(storing->digest, extent->offset + done, storing->buffer, len);
         done += len;
@@ -173,7 +172,7 @@ static void store_slot(struct storing *storing, struct storing_job *job, int sto
         const struct wire_extent *extent = &job->extents[i];
         digest_add(storing->digest, extent->offset, at, extent->length);
         if (storing->sink->ops->store(storing->object, extent->offset, at, extent->length, stop_fd,
-                                       &job->error) < 0)
+                                      &job->error) < 0)
             return;
         at += extent->length;
     }

@@ -55,8 +55,8 @@ struct storing_placement {
 };
 
 struct storing {
-    struct sink *sink;                 /* not owned */
-    const struct endpoint *endpoint;   /* not owned */
+    struct sink *sink;               /* not owned */
+    const struct endpoint *endpoint; /* not owned */
     unsigned slot_count;
     size_t slot_size;
     struct sink_object *object; /* the one that was begun */

@@ -30,9 +30,9 @@ struct window_place {
 struct window {
     unsigned count;
     uint8_t state[WINDOW_MAX_SLOTS];
-    uint64_t bytes[WINDOW_MAX_SLOTS]; /* announced in the slot */
+    uint64_t bytes[WINDOW_MAX_SLOTS];             /* announced in the slot */
     struct window_place places[WINDOW_MAX_SLOTS]; /* as the client knows them */
-    uint64_t acknowledged;            /* bytes of slots that came back */
+    uint64_t acknowledged;                        /* bytes of slots that came back */
 };
 
 /* count slots, 1 to WINDOW_MAX_SLOTS, all granted. false when count is out of range. */
