@@ -20,7 +20,8 @@
 
 #include <cmocka.h>
 
-static char top[] = "/tmp/test-beneath.XXXXXX";
+#include "sandbox.h"
+
 static int root = -1;
 static int without_openat2; /* the errno of a kernel or sandbox that lacks it */
 static unsigned refused;
@@ -56,7 +57,7 @@ static int make_tree(void **state)
     int fd;
 
     (void)state;
-    if (!mkdtemp(top) || chdir(top) < 0 || mkdir("root", 0755) < 0 || mkdir("root/a", 0755) < 0 ||
+    if (sandbox_enter(state) < 0 || mkdir("root", 0755) < 0 || mkdir("root/a", 0755) < 0 ||
         mkdir("root/a/b", 0755) < 0 || mkdir("outside", 0755) < 0 || mkdir("outside/b", 0755) < 0 ||
         symlink("../outside", "root/link") < 0 || symlink("a", "root/inner") < 0)
         return -1;
@@ -69,16 +70,8 @@ static int make_tree(void **state)
 
 static int remove_tree(void **state)
 {
-    static const char *const files[] = {"root/file", "root/link", "root/inner"};
-    static const char *const directories[] = {"root/a/b", "root/a", "root", "outside/b", "outside"};
-
-    (void)state;
     close(root);
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        unlink(files[i]);
-    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
-        rmdir(directories[i]);
-    return chdir("/") == 0 ? rmdir(top) : -1;
+    return sandbox_leave(state);
 }
 
 static int with_it(void **state)

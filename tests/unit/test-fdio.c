@@ -25,28 +25,20 @@
 
 #include <cmocka.h>
 
+#include "sandbox.h"
+
 #define STREAM_BYTES (1 << 20) /* more than a pipe takes at once */
 #define UNREACHABLE UINT64_C(0x7fffffffffffffff)
 
-static char directory[] = "/tmp/test-fdio.XXXXXX";
-
 static int enter_directory(void **state)
 {
-    (void)state;
     signal(SIGPIPE, SIG_IGN);
-    umask(022);
-    return mkdtemp(directory) ? chdir(directory) : -1;
-}
-
-static int leave_directory(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 ? rmdir(directory) : -1;
+    return sandbox_enter(state);
 }
 
 static int temporary_file(void)
 {
-    int fd = open(directory, O_RDWR | O_TMPFILE, 0600);
+    int fd = open(sandbox_path, O_RDWR | O_TMPFILE, 0600);
 
     assert_true(fd >= 0);
     return fd;
@@ -355,7 +347,7 @@ static void test_a_published_file_appears_whole(void **state)
     assert_content("ready", "one\n");
     assert_int_equal(stat("ready", &before), 0);
     assert_int_equal(before.st_mode & 07777, 0644);
-    snprintf(absolute, sizeof(absolute), "%s/ready", directory);
+    snprintf(absolute, sizeof(absolute), "%s/ready", sandbox_path);
     assert_int_equal(fdio_publish(absolute, "two\n", 4, 0600), 0);
     assert_content("ready", "two\n");
     assert_int_equal(stat("ready", &after), 0);
@@ -384,13 +376,13 @@ static void test_the_temporary_is_beside_the_file(void **state)
     char absolute[256];
 
     (void)state;
-    snprintf(absolute, sizeof(absolute), "%s/ready", directory);
+    snprintf(absolute, sizeof(absolute), "%s/ready", sandbox_path);
     /* In a removed directory, nothing can be created. */
     assert_int_equal(mkdir("gone", 0700), 0);
     assert_int_equal(chdir("gone"), 0);
     assert_int_equal(rmdir("../gone"), 0);
     assert_int_equal(fdio_publish(absolute, "x", 1, 0600), 0);
-    assert_int_equal(chdir(directory), 0);
+    assert_int_equal(chdir(sandbox_path), 0);
     assert_content("ready", "x");
     unlink("ready");
 }
@@ -491,5 +483,5 @@ int main(void)
         cmocka_unit_test(test_close_once_and_keep_errno),
     };
 
-    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+    return cmocka_run_group_tests(tests, enter_directory, sandbox_leave);
 }

@@ -28,12 +28,11 @@
 #include <cmocka.h>
 
 #include "clock.h"
+#include "sandbox.h"
 
 #define MS CLOCK_NS_PER_MS
 #define HOUR (3600 * (uint64_t)CLOCK_NS_PER_S)
 
-static char top[] = "/tmp/test-hidden.XXXXXX";
-static int here = -1;
 static bool without_tmpfile; /* as on a file system that has no files without a name */
 static bool swept_at_once;   /* a sweep comes between the making of a name and its lock */
 static int lock_error;
@@ -69,54 +68,19 @@ int flock(int fd, int operation)
 
         swept_at_once = false;
         while ((entry = readdir(dir)))
-            hidden_sweep(here, entry->d_name, 0);
+            hidden_sweep(sandbox, entry->d_name, 0);
         closedir(dir);
     }
     return (int)syscall(SYS_flock, fd, operation);
 }
 
-static int enter(void **state)
-{
-    (void)state;
-    umask(022);
-    if (!mkdtemp(top) || chdir(top) < 0)
-        return -1;
-    here = open(".", O_PATH | O_DIRECTORY);
-    return here >= 0 ? 0 : -1;
-}
-
-static int leave(void **state)
-{
-    (void)state;
-    close(here);
-    return chdir("/") == 0 ? rmdir(top) : -1;
-}
-
 static int teardown(void **state)
 {
-    DIR *dir = opendir(".");
-    const struct dirent *entry;
-
     (void)state;
     without_tmpfile = swept_at_once = false;
     lock_error = 0;
-    while ((entry = readdir(dir)))
-        if (unlinkat(here, entry->d_name, 0) < 0 && strspn(entry->d_name, ".") == 0)
-            unlinkat(here, entry->d_name, AT_REMOVEDIR);
-    closedir(dir);
+    sandbox_empty();
     return 0;
-}
-
-static int entries(void)
-{
-    DIR *dir = opendir(".");
-    int count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count - 2;
 }
 
 static mode_t mode_of(int fd)
@@ -129,7 +93,7 @@ static mode_t mode_of(int fd)
 
 static bool exists(const char *name)
 {
-    return faccessat(here, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return faccessat(sandbox, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static void set_age(const char *name, int64_t ns)
@@ -139,20 +103,12 @@ static void set_age(const char *name, int64_t ns)
     clock_gettime(CLOCK_REALTIME, &times[0]);
     times[0].tv_sec -= ns / CLOCK_NS_PER_S;
     times[1] = times[0];
-    assert_int_equal(utimensat(here, name, times, AT_SYMLINK_NOFOLLOW), 0);
-}
-
-static void make_file(const char *name)
-{
-    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600);
-
-    assert_true(fd >= 0);
-    close(fd);
+    assert_int_equal(utimensat(sandbox, name, times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
 static int open_partial(struct hidden *hidden)
 {
-    return hidden_open_partial(hidden, here, "leaf", digest, 0, -1);
+    return hidden_open_partial(hidden, sandbox, "leaf", digest, 0, -1);
 }
 
 static void assert_partial(struct hidden *hidden)
@@ -170,16 +126,16 @@ static void test_a_temporary_has_no_name_until_it_is_given(void **state)
     struct hidden hidden;
 
     (void)state;
-    assert_int_equal(hidden_open_temporary(&hidden, here, "leaf"), 0);
-    assert_int_equal(entries(), 0);
+    assert_int_equal(hidden_open_temporary(&hidden, sandbox, "leaf"), 0);
+    assert_int_equal(sandbox_count("."), 0);
     assert_int_equal(mode_of(hidden.fd), 0600);
     assert_int_equal(hidden.new_mode, 0644);
     assert_int_equal(hidden_give_name(&hidden), 0);
-    assert_int_equal(entries(), 1);
+    assert_int_equal(sandbox_count("."), 1);
     assert_true(exists(hidden.name));
     assert_true(name_is_of(hidden.name, "leaf"));
     hidden_discard(&hidden);
-    assert_int_equal(entries(), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_a_named_temporary_is_its_owners_alone(void **state)
@@ -189,13 +145,13 @@ static void test_a_named_temporary_is_its_owners_alone(void **state)
     (void)state;
     without_tmpfile = true;
     umask(027);
-    assert_int_equal(hidden_open_temporary(&hidden, here, "leaf"), 0);
+    assert_int_equal(hidden_open_temporary(&hidden, sandbox, "leaf"), 0);
     umask(022);
     assert_true(exists(hidden.name));
     assert_int_equal(mode_of(hidden.fd), 0600);
     assert_int_equal(hidden.new_mode, 0640);
     hidden_discard(&hidden);
-    assert_int_equal(entries(), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_a_temporary_that_a_sweep_took_is_made_again(void **state)
@@ -204,10 +160,10 @@ static void test_a_temporary_that_a_sweep_took_is_made_again(void **state)
 
     (void)state;
     without_tmpfile = swept_at_once = true;
-    assert_int_equal(hidden_open_temporary(&hidden, here, "leaf"), 0);
+    assert_int_equal(hidden_open_temporary(&hidden, sandbox, "leaf"), 0);
     assert_false(swept_at_once);
     assert_true(exists(hidden.name));
-    assert_int_equal(entries(), 1);
+    assert_int_equal(sandbox_count("."), 1);
     hidden_discard(&hidden);
 }
 
@@ -218,8 +174,8 @@ static void test_a_temporary_needs_no_locks(void **state)
     (void)state;
     without_tmpfile = true;
     lock_error = ENOLCK;
-    assert_int_equal(hidden_open_temporary(&hidden, here, "leaf"), 0);
-    assert_false(hidden_sweep(here, hidden.name, 0));
+    assert_int_equal(hidden_open_temporary(&hidden, sandbox, "leaf"), 0);
+    assert_false(hidden_sweep(sandbox, hidden.name, 0));
     hidden_discard(&hidden);
 }
 
@@ -240,14 +196,14 @@ static void test_a_partial_is_found_again(void **state)
     set_age(hidden.name, HOUR);
     hidden_keep(&hidden);
     assert_int_equal(hidden.fd, -1);
-    assert_int_equal(entries(), 1);
-    assert_false(hidden_sweep(here, hidden.name, HOUR / 2)); /* its age counts from hidden_keep */
+    assert_int_equal(sandbox_count("."), 1);
+    assert_false(hidden_sweep(sandbox, hidden.name, HOUR / 2)); /* its age counts from hidden_keep */
     assert_partial(&hidden);
     assert_int_equal(mode_of(hidden.fd), 0600);
     assert_int_equal(pread(hidden.fd, buf, sizeof(buf), 0), 4);
     assert_string_equal(buf, "half");
     hidden_discard(&hidden);
-    assert_int_equal(entries(), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_what_is_kept_holds_no_reserved_space(void **state)
@@ -263,7 +219,7 @@ static void test_what_is_kept_holds_no_reserved_space(void **state)
     assert_int_equal(fstat(hidden.fd, &st), 0);
     assert_true(st.st_blocks >= 2048);
     hidden_keep(&hidden);
-    assert_int_equal(fstatat(here, hidden.name, &st, 0), 0);
+    assert_int_equal(fstatat(sandbox, hidden.name, &st, 0), 0);
     assert_true(st.st_blocks < 2048);
     assert_int_equal(st.st_size, 4);
 }
@@ -275,8 +231,8 @@ static void test_another_digest_is_another_partial(void **state)
 
     (void)state;
     assert_partial(&a);
-    assert_int_equal(hidden_open_partial(&b, here, "leaf", other, 0, -1), 0);
-    assert_int_equal(entries(), 2);
+    assert_int_equal(hidden_open_partial(&b, sandbox, "leaf", other, 0, -1), 0);
+    assert_int_equal(sandbox_count("."), 2);
     hidden_discard(&a);
     hidden_discard(&b);
 }
@@ -288,7 +244,7 @@ static void test_a_partial_is_one_sessions_at_a_time(void **state)
 
     (void)state;
     assert_partial(&first);
-    assert_int_equal(hidden_open_partial(&second, here, "leaf", digest, 120 * MS, -1), -1);
+    assert_int_equal(hidden_open_partial(&second, sandbox, "leaf", digest, 120 * MS, -1), -1);
     assert_int_equal(errno, EWOULDBLOCK);
     assert_true(clock_now() - start >= 120 * MS);
     hidden_keep(&first);
@@ -303,7 +259,7 @@ static void test_waiting_for_a_partial_is_stopped(void **state)
 
     (void)state;
     assert_partial(&first);
-    assert_int_equal(hidden_open_partial(&second, here, "leaf", digest, HOUR, stop_fd), -1);
+    assert_int_equal(hidden_open_partial(&second, sandbox, "leaf", digest, HOUR, stop_fd), -1);
     assert_int_equal(errno, ECANCELED);
     hidden_discard(&first);
     close(stop_fd);
@@ -318,7 +274,7 @@ static void test_a_partial_that_a_sweep_took_is_made_again(void **state)
     hidden_keep(&hidden);
     set_age(hidden.name, HOUR);
     swept_at_once = true;
-    assert_int_equal(hidden_open_partial(&hidden, here, "leaf", digest, HOUR, -1), 0);
+    assert_int_equal(hidden_open_partial(&hidden, sandbox, "leaf", digest, HOUR, -1), 0);
     assert_true(exists(hidden.name));
     hidden_discard(&hidden);
 }
@@ -331,7 +287,7 @@ static void assert_in_the_way(const char *name)
     assert_int_equal(errno, EEXIST);
     assert_int_equal(hidden.fd, -1);
     assert_true(exists(name));
-    unlinkat(here, name, 0);
+    unlinkat(sandbox, name, 0);
 }
 
 static void test_what_is_not_ours_is_no_partial(void **state)
@@ -340,17 +296,17 @@ static void test_what_is_not_ours_is_no_partial(void **state)
 
     (void)state;
     name_make_partial(name, "leaf", digest);
-    assert_int_equal(symlinkat("target", here, name), 0);
+    assert_int_equal(symlinkat("target", sandbox, name), 0);
     assert_in_the_way(name);
     assert_false(exists("target"));
-    assert_int_equal(mkfifoat(here, name, 0600), 0);
+    assert_int_equal(mkfifoat(sandbox, name, 0600), 0);
     assert_in_the_way(name);
-    make_file("other");
-    assert_int_equal(linkat(here, "other", here, name, 0), 0);
+    sandbox_make("other", "", 0, 0600);
+    assert_int_equal(linkat(sandbox, "other", sandbox, name, 0), 0);
     assert_in_the_way(name);
     if (geteuid() == 0) {
-        make_file(name);
-        assert_int_equal(fchownat(here, name, 12345, 12345, 0), 0);
+        sandbox_make(name, "", 0, 0600);
+        assert_int_equal(fchownat(sandbox, name, 12345, 12345, 0), 0);
         assert_in_the_way(name);
     }
 }
@@ -384,7 +340,7 @@ static void test_what_a_killed_process_left_goes(void **state)
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         without_tmpfile = true;
-        ok = hidden_open_temporary(&hidden[0], here, "leaf") == 0 && open_partial(&hidden[1]) == 0;
+        ok = hidden_open_temporary(&hidden[0], sandbox, "leaf") == 0 && open_partial(&hidden[1]) == 0;
         for (size_t i = 0; ok && i < 2; i++)
             ok = write(ends[1], hidden[i].name, sizeof(hidden[i].name)) > 0;
         close(ends[1]);
@@ -395,18 +351,18 @@ static void test_what_a_killed_process_left_goes(void **state)
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(read(ends[0], names[i], sizeof(names[i])), sizeof(names[i]));
         set_age(names[i], HOUR);
-        assert_false(hidden_sweep(here, names[i], 0));
+        assert_false(hidden_sweep(sandbox, names[i], 0));
         assert_true(exists(names[i]));
     }
     close(ends[0]);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
-    assert_int_equal(entries(), 2);
-    assert_true(hidden_sweep(here, names[0], HOUR * 2));
-    assert_false(hidden_sweep(here, names[1], HOUR * 2));
-    assert_true(hidden_sweep(here, names[1], HOUR / 2));
-    assert_int_equal(entries(), 0);
+    assert_int_equal(sandbox_count("."), 2);
+    assert_true(hidden_sweep(sandbox, names[0], HOUR * 2));
+    assert_false(hidden_sweep(sandbox, names[1], HOUR * 2));
+    assert_true(hidden_sweep(sandbox, names[1], HOUR / 2));
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_a_file_that_was_just_given_its_name_is_left_alone(void **state)
@@ -414,9 +370,9 @@ static void test_a_file_that_was_just_given_its_name_is_left_alone(void **state)
     struct hidden hidden;
 
     (void)state;
-    assert_int_equal(hidden_open_temporary(&hidden, here, "leaf"), 0);
+    assert_int_equal(hidden_open_temporary(&hidden, sandbox, "leaf"), 0);
     assert_int_equal(hidden_give_name(&hidden), 0);
-    assert_false(hidden_sweep(here, hidden.name, 0));
+    assert_false(hidden_sweep(sandbox, hidden.name, 0));
     hidden_discard(&hidden);
 }
 
@@ -426,24 +382,24 @@ static void test_other_entries_are_left_alone(void **state)
 
     (void)state;
     name_make_temporary(name, "leaf", 1);
-    make_file("leaf");
-    make_file(".leaf.rdmaput-1");
-    assert_false(hidden_sweep(here, "leaf", 0));
-    assert_false(hidden_sweep(here, ".leaf.rdmaput-1", 0));
-    assert_int_equal(symlinkat("leaf", here, name), 0);
-    assert_false(hidden_sweep(here, name, 0));
-    unlinkat(here, name, 0);
-    assert_int_equal(mkfifoat(here, name, 0600), 0);
-    assert_false(hidden_sweep(here, name, 0));
-    unlinkat(here, name, 0);
-    assert_int_equal(mkdirat(here, name, 0700), 0);
-    assert_false(hidden_sweep(here, name, 0));
-    unlinkat(here, name, AT_REMOVEDIR);
-    assert_false(hidden_sweep(here, name, 0));
+    sandbox_make("leaf", "", 0, 0600);
+    sandbox_make(".leaf.rdmaput-1", "", 0, 0600);
+    assert_false(hidden_sweep(sandbox, "leaf", 0));
+    assert_false(hidden_sweep(sandbox, ".leaf.rdmaput-1", 0));
+    assert_int_equal(symlinkat("leaf", sandbox, name), 0);
+    assert_false(hidden_sweep(sandbox, name, 0));
+    unlinkat(sandbox, name, 0);
+    assert_int_equal(mkfifoat(sandbox, name, 0600), 0);
+    assert_false(hidden_sweep(sandbox, name, 0));
+    unlinkat(sandbox, name, 0);
+    assert_int_equal(mkdirat(sandbox, name, 0700), 0);
+    assert_false(hidden_sweep(sandbox, name, 0));
+    unlinkat(sandbox, name, AT_REMOVEDIR);
+    assert_false(hidden_sweep(sandbox, name, 0));
     if (geteuid() == 0) {
-        make_file(name);
-        assert_int_equal(fchownat(here, name, 12345, 12345, 0), 0);
-        assert_false(hidden_sweep(here, name, 0));
+        sandbox_make(name, "", 0, 0600);
+        assert_int_equal(fchownat(sandbox, name, 12345, 12345, 0), 0);
+        assert_false(hidden_sweep(sandbox, name, 0));
     }
 }
 
@@ -453,16 +409,16 @@ static void test_ages_are_compared_exactly(void **state)
 
     (void)state;
     name_make_partial(name, "leaf", digest);
-    make_file(name);
-    assert_false(hidden_sweep(here, name, HOUR));
+    sandbox_make(name, "", 0, 0600);
+    assert_false(hidden_sweep(sandbox, name, HOUR));
     set_age(name, (int64_t)HOUR - CLOCK_NS_PER_S * 60);
-    assert_false(hidden_sweep(here, name, HOUR));
-    assert_false(hidden_sweep(here, name, UINT64_MAX));
+    assert_false(hidden_sweep(sandbox, name, HOUR));
+    assert_false(hidden_sweep(sandbox, name, UINT64_MAX));
     set_age(name, (int64_t)HOUR + CLOCK_NS_PER_S * 60);
-    assert_true(hidden_sweep(here, name, HOUR));
-    make_file(name);
+    assert_true(hidden_sweep(sandbox, name, HOUR));
+    sandbox_make(name, "", 0, 0600);
     set_age(name, -2 * (int64_t)HOUR);
-    assert_false(hidden_sweep(here, name, 0)); /* in the future */
+    assert_false(hidden_sweep(sandbox, name, 0)); /* in the future */
 }
 
 int main(void)
@@ -487,5 +443,5 @@ int main(void)
         TEST(test_ages_are_compared_exactly),
     };
 
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, sandbox_enter, sandbox_leave);
 }

@@ -22,6 +22,7 @@
 
 #include "completion.h"
 #include "fake-provider.h"
+#include "sandbox.h"
 #include "writer.h"
 
 #define PATIENCE_S 60 /* a test that waits longer ends the program */
@@ -31,8 +32,6 @@
 #define DEPTH 200
 #define FAR_ADDR UINT64_C(0x7f0000002000)
 #define FAR_RKEY UINT32_C(0x12340000)
-
-static char directory[] = "/tmp/test-loader.XXXXXX";
 
 /* A sender's half, and a far end with one slot and the object that it stores. */
 struct bench {
@@ -51,18 +50,6 @@ struct bench {
     uint64_t arrived;      /* bytes */
     struct digest *digest; /* of what arrived */
 };
-
-static int enter_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) ? chdir(directory) : -1;
-}
-
-static int leave_directory(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 ? rmdir(directory) : -1;
-}
 
 static void make_file(const char *path, const void *content, size_t len)
 {
@@ -115,17 +102,6 @@ static void close_if_open(int *fd)
     *fd = -1;
 }
 
-static void empty_directory(void)
-{
-    DIR *dir = opendir(".");
-    const struct dirent *entry;
-
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        unlink(entry->d_name);
-    closedir(dir);
-}
-
 static int teardown(void **state)
 {
     struct bench *bench = *state;
@@ -138,7 +114,7 @@ static int teardown(void **state)
         close_if_open(&bench->input[i]);
     }
     free(bench);
-    empty_directory();
+    sandbox_empty();
     return 0;
 }
 
@@ -1067,5 +1043,5 @@ int main(void)
         TEST(test_random_objects_go_on_from_what_was_recalled),
     };
 
-    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+    return cmocka_run_group_tests(tests, sandbox_enter, sandbox_leave);
 }

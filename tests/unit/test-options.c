@@ -30,33 +30,16 @@
 #include "cmd-serve.h"
 #include "cmd-write.h"
 #include "log.h"
+#include "sandbox.h"
 #include "signals.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE_S 60 /* a test that waits longer ends the program */
 
-static char directory[] = "/tmp/test-options.XXXXXX";
-
-static void make_file(const char *path, const char *content, size_t len)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, content, len), len);
-    close(fd);
-}
-
 static int enter_directory(void **state)
 {
-    (void)state;
     argp_err_exit_status = EX_USAGE; /* as main does */
-    return mkdtemp(directory) ? chdir(directory) : -1;
-}
-
-static int leave_directory(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 ? rmdir(directory) : -1;
+    return sandbox_enter(state);
 }
 
 struct bench {
@@ -76,7 +59,7 @@ static int setup(void **state)
     if (!bench)
         return -1;
     bench->saved_stdin = -1;
-    make_file("digits", "0123456789", 10);
+    sandbox_make("digits", "0123456789", 10, 0600);
     *state = bench;
     return 0;
 }
@@ -100,19 +83,6 @@ static void restore_stdin(struct bench *bench)
     bench->saved_stdin = -1;
 }
 
-static void empty_directory(void)
-{
-    DIR *dir = opendir(".");
-    const struct dirent *entry;
-
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            unlink(entry->d_name) < 0)
-            rmdir(entry->d_name);
-    closedir(dir);
-}
-
 static int teardown(void **state)
 {
     struct bench *bench = *state;
@@ -120,7 +90,7 @@ static int teardown(void **state)
     restore_stdin(bench);
     forget(bench);
     free(bench);
-    empty_directory();
+    sandbox_empty();
     return 0;
 }
 
@@ -491,7 +461,7 @@ static void test_a_malformed_segment_that_is_a_file_is_that_file(void **state)
 {
     struct bench *bench = *state;
 
-    make_file("digits@4X", "x", 1);
+    sandbox_make("digits@4X", "x", 1, 0600);
     assert_parses(bench, "digits@4X");
     assert_string_equal(bench->list.items[0].path, "digits@4X");
     assert_false(bench->list.items[0].has_suffix);
@@ -501,14 +471,14 @@ static void test_a_segment_that_is_a_file_too_is_ambiguous(void **state)
 {
     struct bench *bench = *state;
 
-    make_file("digits@4", "x", 1);
+    sandbox_make("digits@4", "x", 1, 0600);
     assert_refused(bench, "digits@4", "ambiguous");
     assert_non_null(strstr(bench->err.hint, "'digits@4@'"));
     assert_non_null(strstr(bench->err.hint, "--literal"));
     assert_parses(bench, "digits@4@");
     assert_string_equal(bench->list.items[0].path, "digits@4");
     assert_false(bench->list.items[0].has_offset);
-    make_file("digits@", "x", 1);
+    sandbox_make("digits@", "x", 1, 0600);
     assert_refused(bench, "digits@", "ambiguous");
     assert_refused(bench, "./digits@4", "ambiguous");
 }
@@ -519,7 +489,7 @@ static void test_literal_arguments_are_paths_whatever_they_look_like(void **stat
     struct bench *bench = *state;
 
     bench->options.literal = true;
-    make_file("digits@4", "x", 1);
+    sandbox_make("digits@4", "x", 1, 0600);
     for (size_t i = 0; i < COUNT_OF(arguments); i++) {
         assert_parses(bench, arguments[i]);
         assert_string_equal(bench->list.items[0].path, arguments[i]);
@@ -592,7 +562,7 @@ static void test_a_file_named_like_standard_input_is_none(void **state)
     struct bench *bench = *state;
     char dash[] = "./-", file[] = "digits";
 
-    make_file("-", "dash", 4);
+    sandbox_make("-", "dash", 4, 0600);
     assert_int_equal(parse(bench, dash, file), 0);
     assert_int_equal(bench->list.count, 2);
 }
@@ -630,7 +600,7 @@ static void test_a_literal_dash_is_a_file(void **state)
     char dash[] = "-", file[] = "digits";
 
     bench->options.literal = true;
-    make_file("-", "dash", 4);
+    sandbox_make("-", "dash", 4, 0600);
     set_stdin(bench, "stdin", 5);
     assert_int_equal(parse(bench, dash, file), 0);
     assert_content(bench, "dash");
@@ -656,7 +626,7 @@ static void test_a_list_has_a_segment_on_each_line(void **state)
     struct bench *bench = *state;
 
     bench->options.from = "list";
-    make_file("list", content, strlen(content));
+    sandbox_make("list", content, strlen(content), 0600);
     assert_int_equal(parse(bench, NULL, NULL), 0);
     assert_paths(bench, paths, COUNT_OF(paths));
     assert_int_equal(bench->list.items[1].offset, 4);
@@ -669,7 +639,7 @@ static void test_a_lists_last_line_may_end(void **state)
     struct bench *bench = *state;
 
     bench->options.from = "list";
-    make_file("list", "one\ntwo\n", 8);
+    sandbox_make("list", "one\ntwo\n", 8, 0600);
     assert_int_equal(parse(bench, NULL, NULL), 0);
     assert_paths(bench, paths, 2);
 }
@@ -681,7 +651,7 @@ static void test_a_lists_segments_come_before_those_named(void **state)
     char three[] = "three", four[] = "four";
 
     bench->options.from = "list";
-    make_file("list", "one\ntwo\n", 8);
+    sandbox_make("list", "one\ntwo\n", 8, 0600);
     assert_int_equal(parse(bench, three, four), 0);
     assert_paths(bench, paths, 4);
 }
@@ -693,7 +663,7 @@ static void test_a_list_may_be_separated_by_nul(void **state)
 
     bench->options.from = "list";
     bench->options.nul = true;
-    make_file("list", "one\0\0two\nlines\0last", 19);
+    sandbox_make("list", "one\0\0two\nlines\0last", 19, 0600);
     assert_int_equal(parse(bench, NULL, NULL), 0);
     assert_paths(bench, paths, 3);
 }
@@ -705,7 +675,7 @@ static void test_a_list_of_literal_paths(void **state)
 
     bench->options.from = "list";
     bench->options.literal = true;
-    make_file("list", "digits@4\n@4K\n./-\n", 17);
+    sandbox_make("list", "digits@4\n@4K\n./-\n", 17, 0600);
     assert_int_equal(parse(bench, NULL, NULL), 0);
     assert_paths(bench, paths, COUNT_OF(paths));
 }
@@ -715,7 +685,7 @@ static void test_a_nul_in_a_line_asks_for_the_option(void **state)
     struct bench *bench = *state;
 
     bench->options.from = "list";
-    make_file("list", "one\0two\0", 8);
+    sandbox_make("list", "one\0two\0", 8, 0600);
     assert_int_equal(parse(bench, NULL, NULL), -1);
     assert_refused_text(bench, EX_USAGE, "-0");
     assert_string_equal(bench->err.subject, "list");
@@ -726,7 +696,7 @@ static void test_a_malformed_line_is_told_by_itself(void **state)
     struct bench *bench = *state;
 
     bench->options.from = "list";
-    make_file("list", "one\ndigits@4X\nlast\n", 19);
+    sandbox_make("list", "one\ndigits@4X\nlast\n", 19, 0600);
     assert_int_equal(parse(bench, NULL, NULL), -1);
     assert_refused_text(bench, EX_USAGE, "'4X'");
     assert_string_equal(bench->err.subject, "digits@4X");
@@ -737,7 +707,7 @@ static void test_an_empty_list_is_no_segment(void **state)
     struct bench *bench = *state;
 
     bench->options.from = "list";
-    make_file("list", "\n\n", 2);
+    sandbox_make("list", "\n\n", 2, 0600);
     assert_int_equal(parse(bench, NULL, NULL), -1);
     assert_refused_text(bench, EX_USAGE, "no segment");
     bench->options.from = "/dev/null";
@@ -814,7 +784,7 @@ static void test_a_list_may_name_standard_input(void **state)
     struct bench *bench = *state;
 
     bench->options.from = "list";
-    make_file("list", "-\n", 2);
+    sandbox_make("list", "-\n", 2, 0600);
     assert_int_equal(parse(bench, NULL, NULL), 0);
     assert_int_equal(bench->list.count, 1);
 }
@@ -863,7 +833,7 @@ static void test_segments_that_overlap_are_refused_by_name(void **state)
 {
     struct bench *bench = *state;
 
-    make_file("other", "abc", 3);
+    sandbox_make("other", "abc", 3, 0600);
     assert_int_equal(plan(bench, "digits", "other@=9", PLAN_BY_DEST), -1);
     assert_refused_text(bench, EX_USAGE, "overlaps 'digits'");
     assert_string_equal(bench->err.subject, "other");
@@ -879,7 +849,7 @@ static void make_sparse(const char *path)
 {
     int fd;
 
-    make_file(path, "start", 5);
+    sandbox_make(path, "start", 5, 0600);
     fd = open(path, O_WRONLY);
     assert_int_equal(pwrite(fd, "end", 3, 3 * 1048576 - 3), 3);
     close(fd);
@@ -1002,5 +972,5 @@ int main(void)
         TEST(test_files_that_cannot_be_sources_have_their_status),
     };
 
-    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+    return cmocka_run_group_tests(tests, enter_directory, sandbox_leave);
 }

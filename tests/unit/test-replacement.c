@@ -26,12 +26,11 @@
 
 #include "clock.h"
 #include "name.h"
+#include "sandbox.h"
 #include "wire.h"
 
 #define HOUR (3600 * (uint64_t)CLOCK_NS_PER_S)
 
-static char top[] = "/tmp/test-replacement.XXXXXX";
-static int here = -1;
 static struct error err;
 static struct sink_options options;
 static struct sink_request request;
@@ -50,7 +49,15 @@ static void note(const char *what)
     snprintf(order + used, sizeof(order) - used, "%s%s", used ? " " : "", what);
 }
 
-static void make_file(const char *path, const char *content, mode_t mode);
+static void make_file(const char *path, const char *content, mode_t mode)
+{
+    sandbox_make(path, content, strlen(content), mode);
+}
+
+static void assert_content(const char *path, const char *content)
+{
+    sandbox_assert_content(path, content, strlen(content));
+}
 
 static int fails(int errnum)
 {
@@ -130,20 +137,8 @@ int openat(int at, const char *path, int flags, ...)
 
 static int enter(void **state)
 {
-    (void)state;
-    umask(022);
     signal(SIGXFSZ, SIG_IGN);
-    if (!mkdtemp(top) || chdir(top) < 0)
-        return -1;
-    here = open(".", O_PATH | O_DIRECTORY);
-    return here >= 0 ? 0 : -1;
-}
-
-static int leave(void **state)
-{
-    (void)state;
-    close(here);
-    return chdir("/") == 0 ? rmdir(top) : -1;
+    return sandbox_enter(state);
 }
 
 static int setup(void **state)
@@ -159,78 +154,16 @@ static int setup(void **state)
     return 0;
 }
 
-static void empty(const char *path)
-{
-    DIR *dir = opendir(path);
-    const struct dirent *entry;
-    char child[512];
-
-    while (dir && (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        snprintf(child, sizeof(child), "%s/%s", path, entry->d_name);
-        if (unlink(child) < 0) {
-            empty(child);
-            rmdir(child);
-        }
-    }
-    if (dir)
-        closedir(dir);
-}
-
 static int teardown(void **state)
 {
     (void)state;
-    empty(".");
+    sandbox_empty();
     return 0;
-}
-
-static int entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    int count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count - 2;
-}
-
-static void make_file(const char *path, const char *content, mode_t mode)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, content, strlen(content)), strlen(content));
-    assert_int_equal(fchmod(fd, mode), 0);
-    close(fd);
-}
-
-static void assert_content(const char *path, const char *content)
-{
-    char buf[256];
-    size_t len = strlen(content);
-    int fd = open(path, O_RDONLY);
-
-    if (fd < 0)
-        fail_msg("%s: %s", path, strerror(errno));
-    assert_int_equal(read(fd, buf, sizeof(buf)), len);
-    assert_memory_equal(buf, content, len);
-    close(fd);
-}
-
-static mode_t mode_of(const char *path)
-{
-    struct stat st;
-
-    assert_int_equal(lstat(path, &st), 0);
-    return st.st_mode & 07777;
 }
 
 static struct sink_object *try_begin(const char *name)
 {
-    struct replacement_place place = {.root = here, .name = name, .shown = name, .confined = true};
+    struct replacement_place place = {.root = sandbox, .name = name, .shown = name, .confined = true};
 
     return replacement_begin(&place, &request, &options, -1, &err);
 }
@@ -298,7 +231,7 @@ static void test_preserved_mode_and_times_are_set(void **state)
     request.modified = (struct timespec){1000000002, 987654321};
     options.sync = true;
     deliver("x", "new");
-    assert_int_equal(mode_of("x"), 0751);
+    assert_int_equal(sandbox_mode("x"), 0751);
     assert_int_equal(stat("x", &st), 0);
     assert_true(st.st_mtim.tv_sec == 1000000002 && st.st_mtim.tv_nsec == 987654321);
     assert_true(st.st_atim.tv_sec == 1000000001 && st.st_atim.tv_nsec == 123456789);
@@ -312,7 +245,7 @@ static void test_mode_and_times_are_not_taken_without_preserve(void **state)
     request.mode = 0777;
     request.modified.tv_sec = 1000;
     deliver("x", "new");
-    assert_int_equal(mode_of("x"), 0644);
+    assert_int_equal(sandbox_mode("x"), 0644);
     assert_int_equal(stat("x", &st), 0);
     assert_true(st.st_mtim.tv_sec > 1000);
 }
@@ -324,7 +257,7 @@ static void test_a_resumed_new_file_has_what_the_umask_leaves(void **state)
     umask(027);
     deliver("x", "new");
     umask(022);
-    assert_int_equal(mode_of("x"), 0640);
+    assert_int_equal(sandbox_mode("x"), 0640);
 }
 
 static void test_a_replaced_file_keeps_its_permissions(void **state)
@@ -332,7 +265,7 @@ static void test_a_replaced_file_keeps_its_permissions(void **state)
     (void)state;
     make_file("x", "old", 06604);
     deliver("x", "new");
-    assert_int_equal(mode_of("x"), 0604);
+    assert_int_equal(sandbox_mode("x"), 0604);
     assert_content("x", "new");
 }
 
@@ -349,7 +282,7 @@ static void test_only_regular_files_are_replaced(void **state)
     assert_refused("dir", ERROR_CANNOT_CREATE, "directory");
     assert_refused("fifo", ERROR_CANNOT_CREATE, "FIFO");
     assert_refused("link", ERROR_CANNOT_CREATE, "symbolic link");
-    assert_int_equal(entries("."), 3);
+    assert_int_equal(sandbox_count("."), 3);
 }
 
 static void test_what_came_meanwhile_is_not_replaced_either(void **state)
@@ -360,7 +293,7 @@ static void test_what_came_meanwhile_is_not_replaced_either(void **state)
     object = begin_with("x", "new");
     assert_int_equal(symlink("target", "x"), 0);
     assert_commit_fails(object, ERROR_CANNOT_CREATE, "symbolic link");
-    assert_int_equal(entries("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_without_clobbering_what_exists_is_refused(void **state)
@@ -377,7 +310,7 @@ static void test_without_clobbering_what_exists_is_refused(void **state)
     deliver("y", "new");
     assert_content("y", "new");
     assert_non_null(strstr(order, "rename-new"));
-    assert_int_equal(entries("."), 3);
+    assert_int_equal(sandbox_count("."), 3);
 }
 
 static void test_a_target_that_came_meanwhile_is_not_clobbered(void **state)
@@ -390,7 +323,7 @@ static void test_a_target_that_came_meanwhile_is_not_clobbered(void **state)
     make_file("x", "old", 0600);
     assert_commit_fails(object, ERROR_CANNOT_CREATE, "exists already");
     assert_content("x", "old");
-    assert_int_equal(entries("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 /* After the last check, so that only the rename itself can see it. */
@@ -408,7 +341,7 @@ static void test_a_target_that_came_at_the_last_moment_is_not_clobbered(void **s
         assert_commit_fails(object, ERROR_CANNOT_CREATE, "exists already");
         assert_null(late_target);
         assert_content("x", "old");
-        assert_int_equal(entries("."), 1);
+        assert_int_equal(sandbox_count("."), 1);
         unlink("x");
     }
 }
@@ -424,7 +357,7 @@ static void test_two_sessions_without_clobbering_make_one_object(void **state)
     assert_int_equal(replacement_commit(second, 3, -1, &err), 0);
     assert_commit_fails(first, ERROR_CANNOT_CREATE, "exists already");
     assert_content("x", "two");
-    assert_int_equal(entries("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_no_clobbering_works_by_links_too(void **state)
@@ -437,7 +370,7 @@ static void test_no_clobbering_works_by_links_too(void **state)
         rename_new_error = errors[i];
         deliver("x", "new");
         assert_content("x", "new");
-        assert_int_equal(entries("."), 1);
+        assert_int_equal(sandbox_count("."), 1);
         unlink("x");
     }
 }
@@ -499,14 +432,14 @@ static void test_no_room_is_told_before_anything_arrives(void **state)
         assert_refused("x", ERROR_CANNOT_CREATE, strerror(errors[i]));
         request.resume = false;
     }
-    assert_int_equal(entries("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 /* Begins and commits with so many descriptors more. */
 static bool succeeds_with(rlim_t descriptors)
 {
     struct rlimit old, limit;
-    int next = dup(here);
+    int next = dup(sandbox);
 
     close(next);
     error_clear(&err);
@@ -531,7 +464,7 @@ static void test_no_descriptor_left_is_a_resource_error(void **state)
         assert_int_equal(err.class, ERROR_RESOURCE);
         assert_non_null(strstr(err.text, strerror(EMFILE)));
         assert_string_equal(err.hint, "");
-        assert_int_equal(entries("made"), 0);
+        assert_int_equal(sandbox_count("made"), 0);
     }
     assert_true(descriptors > 3);
 }
@@ -595,21 +528,21 @@ static void test_missing_directories_are_made_at_the_commit(void **state)
     (void)state;
     umask(027);
     object = begin_with("a/b/c/x", "new");
-    assert_int_equal(entries("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
     assert_int_equal(replacement_commit(object, 3, -1, &err), 0);
     umask(022);
     assert_content("a/b/c/x", "new");
-    assert_int_equal(mode_of("a/b/c/x"), 0640);
-    assert_int_equal(mode_of("a/b"), 0750);
-    assert_int_equal(entries("."), 1);
-    assert_int_equal(entries("a/b/c"), 1);
+    assert_int_equal(sandbox_mode("a/b/c/x"), 0640);
+    assert_int_equal(sandbox_mode("a/b"), 0750);
+    assert_int_equal(sandbox_count("."), 1);
+    assert_int_equal(sandbox_count("a/b/c"), 1);
 }
 
 static void test_an_abandoned_object_makes_no_directories(void **state)
 {
     (void)state;
     replacement_abandon(begin_with("a/b/x", "new"), false);
-    assert_int_equal(entries("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_a_failed_commit_removes_the_directories_it_made(void **state)
@@ -618,10 +551,10 @@ static void test_a_failed_commit_removes_the_directories_it_made(void **state)
     assert_int_equal(mkdir("a", 0755), 0);
     rename_error = EIO;
     assert_commit_fails(begin_with("a/b/c/x", "new"), ERROR_STORAGE, strerror(EIO));
-    assert_int_equal(entries("."), 1);
-    assert_int_equal(entries("a"), 0);
+    assert_int_equal(sandbox_count("."), 1);
+    assert_int_equal(sandbox_count("a"), 0);
     assert_commit_fails(begin_with("n/x", "new"), ERROR_STORAGE, strerror(EIO));
-    assert_int_equal(entries("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_directories_that_others_made_stay(void **state)
@@ -633,7 +566,7 @@ static void test_directories_that_others_made_stay(void **state)
     assert_int_equal(mkdir("a", 0755), 0);
     rename_error = EIO;
     assert_commit_fails(object, ERROR_STORAGE, strerror(EIO));
-    assert_int_equal(entries("a"), 0);
+    assert_int_equal(sandbox_count("a"), 0);
     rename_error = 0;
     object = begin_with("c/x", "new");
     deliver("c/y", "other");
@@ -654,8 +587,8 @@ static void test_links_and_files_that_came_for_directories_are_refused(void **st
     object = begin_with("c/x", "new");
     make_file("c", "", 0600);
     assert_commit_fails(object, ERROR_CANNOT_CREATE, strerror(ENOTDIR));
-    assert_int_equal(entries("outside"), 0);
-    assert_int_equal(entries("."), 3);
+    assert_int_equal(sandbox_count("outside"), 0);
+    assert_int_equal(sandbox_count("."), 3);
 }
 
 static void test_a_directory_that_was_swapped_gets_nothing(void **state)
@@ -669,8 +602,8 @@ static void test_a_directory_that_was_swapped_gets_nothing(void **state)
     assert_int_equal(rename("a", "moved"), 0);
     assert_int_equal(symlink("outside", "a"), 0);
     assert_commit_fails(object, ERROR_CANNOT_CREATE, "moved");
-    assert_int_equal(entries("outside"), 0);
-    assert_int_equal(entries("moved"), 0);
+    assert_int_equal(sandbox_count("outside"), 0);
+    assert_int_equal(sandbox_count("moved"), 0);
 }
 
 /*
@@ -768,8 +701,8 @@ static void test_what_was_kept_is_gone_on_from(void **state)
     assert_int_equal(replacement_store(object, 5, " you", 4, -1, &err), 0);
     assert_int_equal(replacement_commit(object, 9, -1, &err), 0);
     assert_content("x", "hello you");
-    assert_int_equal(mode_of("x"), 0644);
-    assert_int_equal(entries("."), 1);
+    assert_int_equal(sandbox_mode("x"), 0644);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_what_was_kept_in_a_gap_is_told(void **state)
@@ -808,7 +741,7 @@ static void test_the_rest_of_what_was_kept_goes(void **state)
     assert_error(ERROR_STORAGE, "shorter");
     assert_int_equal(replacement_store(object, 4, "x", 1, -1, &err), 0);
     assert_int_equal(replacement_commit(object, 5, -1, &err), 0);
-    assert_int_equal(entries("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
     order[0] = '\0';
     {
         char buf[8];
@@ -843,12 +776,12 @@ static void test_only_what_is_good_is_kept(void **state)
     (void)state;
     request.resume = true;
     replacement_abandon(begin_with("x", "bad"), false);
-    assert_int_equal(entries("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
     replacement_abandon(begin("x"), true);
-    assert_int_equal(entries("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
     request.resume = false;
     replacement_abandon(begin_with("x", "good"), true);
-    assert_int_equal(entries("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_another_source_or_name_begins_anew(void **state)
@@ -911,16 +844,16 @@ static void test_a_failed_commit_keeps_what_may_be_resumed(void **state)
     request.mode = 0400;
     rename_error = EIO;
     assert_commit_fails(begin_with("a/x", "new"), ERROR_STORAGE, strerror(EIO));
-    assert_int_equal(entries("."), 1);
-    assert_int_equal(mode_of(partial_in(".")), 0600);
+    assert_int_equal(sandbox_count("."), 1);
+    assert_int_equal(sandbox_mode(partial_in(".")), 0600);
     rename_error = 0;
     object = begin("a/x");
     assert_int_equal(replacement_kept(object), 3);
     assert_int_equal(replacement_resume_at(object, 3, &err), 0);
     assert_int_equal(replacement_commit(object, 3, -1, &err), 0);
     assert_content("a/x", "new");
-    assert_int_equal(mode_of("a/x"), 0400);
-    assert_int_equal(entries("."), 1);
+    assert_int_equal(sandbox_mode("a/x"), 0400);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_what_lacks_room_stays_kept(void **state)
@@ -940,7 +873,7 @@ static void test_what_lacks_room_stays_kept(void **state)
     assert_int_equal(replacement_resume_at(object, 0, &err), -1);
     assert_error(ERROR_CANNOT_CREATE, strerror(ENOSPC));
     replacement_abandon(object, false);
-    assert_int_equal(entries("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 int main(void)
@@ -987,5 +920,5 @@ int main(void)
         TEST(test_what_lacks_room_stays_kept),
     };
 
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, enter, sandbox_leave);
 }

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "fake-provider.h"
+#include "sandbox.h"
 #include "segment.h"
 
 #define PATIENCE_S 60 /* a test that waits longer ends the program */
@@ -30,8 +31,6 @@
 #define FAR_RKEY 0x1234u
 #define PLACE_ADDR UINT64_C(0x7a0000000000)
 #define PLACE_RKEY 0x5678u
-
-static char directory[] = "/tmp/test-sender-session.XXXXXX";
 
 struct bench {
     struct fake_provider fake;
@@ -109,20 +108,6 @@ static void close_file(void *context, size_t index, struct sender_object *object
 }
 
 /* ---- a session ----------------------------------------------------------------------------- */
-
-static int enter_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) ? chdir(directory) : -1;
-}
-
-static int leave_directory(void **state)
-{
-    (void)state;
-    for (char name[] = "0"; name[0] < '0' + MOST_OBJECTS; name[0]++)
-        unlink(name);
-    return chdir("/") == 0 ? rmdir(directory) : -1;
-}
 
 static int setup(void **state)
 {
@@ -906,5 +891,5 @@ int main(void)
         TEST(a_place_behind_the_end_is_an_ordinary_slot),
         TEST(what_was_placed_and_not_used_is_an_ordinary_slot),
     };
-    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+    return cmocka_run_group_tests(tests, sandbox_enter, sandbox_leave);
 }

@@ -22,10 +22,9 @@
 
 #include "clock.h"
 #include "name.h"
+#include "sandbox.h"
 
 #define LIMIT_NS (20 * CLOCK_NS_PER_S)
-
-static char top[] = "/tmp/test-sink-dir.XXXXXX";
 
 struct bench {
     struct sink *sink;
@@ -33,25 +32,6 @@ struct bench {
     struct sink_request request;
     struct error err;
 };
-
-static int enter(void **state)
-{
-    (void)state;
-    umask(022);
-    return mkdtemp(top) ? chdir(top) : -1;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type;
-    return ftw->level > 0 ? remove(path) : 0;
-}
-
-static int leave(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 ? rmdir(top) : -1;
-}
 
 static int setup(void **state)
 {
@@ -72,7 +52,8 @@ static int teardown(void **state)
     if (bench->sink)
         bench->sink->ops->free(bench->sink);
     free(bench);
-    return nftw(".", remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    sandbox_empty();
+    return 0;
 }
 
 static struct sink_object *try_begin(struct bench *bench, const char *name)
@@ -119,30 +100,6 @@ static void assert_new(const char *path)
     close(fd);
 }
 
-static void make_file(const char *path)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-
-    assert_true(fd >= 0);
-    close(fd);
-}
-
-static unsigned found;
-
-static int count_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)path, (void)st, (void)type;
-    found += ftw->level > 0;
-    return 0;
-}
-
-static unsigned entries(const char *path)
-{
-    found = 0;
-    assert_int_equal(nftw(path, count_entry, 16, FTW_PHYS), 0);
-    return found;
-}
-
 static void test_a_sink_says_what_it_is(void **state)
 {
     struct bench *bench = *state;
@@ -165,7 +122,7 @@ static void test_objects_appear_below(void **state)
     assert_new("dir/x");
     assert_new("dir/sub/y");
     assert_new("dir/made/for/it/z");
-    assert_int_equal(entries("dir"), 7);
+    assert_int_equal(sandbox_count_all("dir"), 7);
 }
 
 static void test_the_directory_is_opened_once(void **state)
@@ -176,7 +133,7 @@ static void test_the_directory_is_opened_once(void **state)
     assert_int_equal(symlink("outside", "dir"), 0);
     deliver(bench, "x");
     assert_new("moved/x");
-    assert_int_equal(entries("outside"), 0);
+    assert_int_equal(sandbox_count_all("outside"), 0);
 }
 
 static void test_an_object_without_a_name_is_refused(void **state)
@@ -194,7 +151,7 @@ static void test_hostile_names_are_refused(void **state)
     struct bench *bench = *state;
     char outside[128];
 
-    snprintf(outside, sizeof(outside), "%s/outside/x", top);
+    snprintf(outside, sizeof(outside), "%s/outside/x", sandbox_path);
     assert_refused(bench, "../outside/x", "'..'");
     assert_refused(bench, "a/../../outside/x", "'..'");
     assert_refused(bench, outside, "absolute");
@@ -202,7 +159,7 @@ static void test_hostile_names_are_refused(void **state)
     assert_refused(bench, "a/", "empty part");
     assert_refused(bench, "a\x1b[2J", "'a?[2J'");
     assert_refused(bench, ".x.rdmaput-0123456789abcdef", "hidden");
-    assert_int_equal(entries("."), 2);
+    assert_int_equal(sandbox_count_all("."), 2);
 }
 
 static void test_names_through_or_to_links_are_refused(void **state)
@@ -213,9 +170,9 @@ static void test_names_through_or_to_links_are_refused(void **state)
     assert_int_equal(mkdir("dir/real", 0755), 0);
     assert_int_equal(symlink("../outside", "dir/out"), 0);
     assert_int_equal(symlink("real", "dir/in"), 0);
-    make_file("outside/x");
+    sandbox_make("outside/x", "", 0, 0600);
     assert_int_equal(symlink("../outside/x", "dir/x"), 0);
-    make_file("dir/file");
+    sandbox_make("dir/file", "", 0, 0600);
     assert_refused(bench, "out/y", "symbolic link");
     assert_refused(bench, "out/y/z", "symbolic link");
     assert_refused(bench, "in/y", "symbolic link");
@@ -225,8 +182,8 @@ static void test_names_through_or_to_links_are_refused(void **state)
     assert_refused(bench, "real", "directory");
     assert_int_equal(stat("outside/x", &st), 0);
     assert_int_equal(st.st_size, 0);
-    assert_int_equal(entries("outside"), 1);
-    assert_int_equal(entries("dir/real"), 0);
+    assert_int_equal(sandbox_count_all("outside"), 1);
+    assert_int_equal(sandbox_count_all("dir/real"), 0);
 }
 
 static void test_a_directory_swapped_for_a_link_leads_nowhere(void **state)
@@ -241,8 +198,8 @@ static void test_a_directory_swapped_for_a_link_leads_nowhere(void **state)
     assert_int_equal(bench->sink->ops->commit(object, 3, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_CANNOT_CREATE);
     assert_string_equal(bench->err.subject, "dir/sub/x");
-    assert_int_equal(entries("outside"), 0);
-    assert_int_equal(entries("moved"), 0);
+    assert_int_equal(sandbox_count_all("outside"), 0);
+    assert_int_equal(sandbox_count_all("moved"), 0);
 }
 
 static void test_a_failed_object_leaves_nothing(void **state)
@@ -250,7 +207,7 @@ static void test_a_failed_object_leaves_nothing(void **state)
     struct bench *bench = *state;
 
     bench->sink->ops->abandon(begin(bench, "a/b/x"), true);
-    assert_int_equal(entries("dir"), 0);
+    assert_int_equal(sandbox_count_all("dir"), 0);
 }
 
 static void test_objects_of_one_name_are_each_whole(void **state)
@@ -262,7 +219,7 @@ static void test_objects_of_one_name_are_each_whole(void **state)
     assert_new("dir/a/x");
     assert_int_equal(bench->sink->ops->commit(first, 3, -1, &bench->err), 0);
     assert_new("dir/a/x");
-    assert_int_equal(entries("dir"), 2);
+    assert_int_equal(sandbox_count_all("dir"), 2);
 }
 
 static void test_an_object_is_resumed(void **state)
@@ -272,14 +229,14 @@ static void test_an_object_is_resumed(void **state)
 
     bench->request.resume = true;
     bench->sink->ops->abandon(begin(bench, "a/x"), true);
-    assert_int_equal(entries("dir"), 1);
+    assert_int_equal(sandbox_count_all("dir"), 1);
     object = try_begin(bench, "a/x");
     assert_non_null(object);
     assert_int_equal(bench->sink->ops->kept(object), 3);
     assert_int_equal(bench->sink->ops->resume_at(object, 3, &bench->err), 0);
     assert_int_equal(bench->sink->ops->commit(object, 3, -1, &bench->err), 0);
     assert_new("dir/a/x");
-    assert_int_equal(entries("dir"), 2);
+    assert_int_equal(sandbox_count_all("dir"), 2);
 }
 
 static void test_nothing_is_clobbered(void **state)
@@ -303,7 +260,7 @@ static void test_what_a_killed_server_left_goes(void **state)
 
     bench->sink->ops->free(bench->sink);
     assert_int_equal(mkdir("dir/sub", 0755), 0);
-    make_file(left);
+    sandbox_make(left, "", 0, 0600);
     bench->sink = sink_dir_new("dir", &bench->options, &bench->err);
     assert_non_null(bench->sink);
     while (access(left, F_OK) == 0) {
@@ -328,7 +285,7 @@ static void assert_no_sink(const char *path, int errnum)
 static void test_what_is_no_directory_is_refused(void **state)
 {
     (void)state;
-    make_file("file");
+    sandbox_make("file", "", 0, 0600);
     assert_no_sink("file", ENOTDIR);
     assert_no_sink("file/", ENOTDIR);
     assert_no_sink("none", ENOENT);
@@ -364,5 +321,5 @@ int main(void)
         TEST(test_a_directory_that_cannot_be_written_is_refused),
     };
 
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, sandbox_enter, sandbox_leave);
 }

@@ -26,8 +26,7 @@
 #include <cmocka.h>
 
 #include "clock.h"
-
-static char directory[] = "/tmp/test-sink-file.XXXXXX";
+#include "sandbox.h"
 
 static struct sink_options options; /* of the next sink */
 
@@ -67,35 +66,14 @@ int openat(int at, const char *path, int flags, ...)
 
 static int enter_directory(void **state)
 {
-    (void)state;
-    umask(022);
     options.keep_ns = 3600 * (uint64_t)CLOCK_NS_PER_S;
-    return mkdtemp(directory) ? chdir(directory) : -1;
-}
-
-static int leave_directory(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 ? rmdir(directory) : -1;
+    return sandbox_enter(state);
 }
 
 static int setup(void **state)
 {
     *state = calloc(1, sizeof(struct bench));
     return *state ? 0 : -1;
-}
-
-static void empty_directory(void)
-{
-    DIR *dir = opendir(".");
-    const struct dirent *entry;
-
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            unlink(entry->d_name) < 0)
-            rmdir(entry->d_name);
-    closedir(dir);
 }
 
 static int teardown(void **state)
@@ -107,41 +85,8 @@ static int teardown(void **state)
     free(bench);
     without_tmpfile = false;
     options = (struct sink_options){.keep_ns = 3600 * (uint64_t)CLOCK_NS_PER_S};
-    empty_directory();
+    sandbox_empty();
     return 0;
-}
-
-static int entries_of(const char *path)
-{
-    DIR *dir = opendir(path);
-    int count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count - 2;
-}
-
-static void make_file(const char *path, const char *content, mode_t mode)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, content, strlen(content)), strlen(content));
-    assert_int_equal(fchmod(fd, mode), 0);
-    close(fd);
-}
-
-static void assert_content(const char *path, const void *content, size_t len)
-{
-    char buf[256];
-    int fd = open(path, O_RDONLY);
-
-    assert_true(fd >= 0);
-    assert_int_equal(read(fd, buf, sizeof(buf)), len);
-    assert_memory_equal(buf, content, len);
-    close(fd);
 }
 
 static void assert_mode(const char *path, mode_t mode)
@@ -215,25 +160,25 @@ static void test_an_object_appears_when_it_is_whole(void **state)
     struct sink_object *object;
 
     open_sink(bench, "new");
-    assert_int_equal(entries_of("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
     object = begin(bench);
     store(bench, object, 0, "hel");
     store(bench, object, 3, "lo");
     assert_int_equal(access("new", F_OK), -1);
     commit(bench, object, 5);
-    assert_content("new", "hello", 5);
-    assert_int_equal(entries_of("."), 1);
+    sandbox_assert_content("new", "hello", 5);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_an_absolute_path_is_one_too(void **state)
 {
     struct bench *bench = *state;
-    char path[64];
+    char path[SANDBOX_PATH + 16];
 
-    snprintf(path, sizeof(path), "%s/absolute", directory);
+    snprintf(path, sizeof(path), "%s/absolute", sandbox_path);
     open_sink(bench, path);
     deliver(bench, "x");
-    assert_content("absolute", "x", 1);
+    sandbox_assert_content("absolute", "x", 1);
 }
 
 static void test_a_new_file_has_what_the_umask_left(void **state)
@@ -260,10 +205,10 @@ static void test_a_replaced_file_keeps_its_mode(void **state)
     struct bench *bench = *state;
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        make_file("old", "old content", modes[i]);
+        sandbox_make("old", "old content", sizeof("old content") - 1, modes[i]);
         open_sink(bench, "old");
         deliver(bench, "new");
-        assert_content("old", "new", 3);
+        sandbox_assert_content("old", "new", 3);
         assert_mode("old", modes[i]);
         bench->sink->ops->free(bench->sink);
         bench->sink = NULL;
@@ -275,7 +220,7 @@ static void test_special_mode_bits_are_not_kept(void **state)
 {
     struct bench *bench = *state;
 
-    make_file("old", "#!", 04755);
+    sandbox_make("old", "#!", sizeof("#!") - 1, 04755);
     open_sink(bench, "old");
     deliver(bench, "x");
     assert_mode("old", 0755);
@@ -287,7 +232,7 @@ static void test_whoever_has_the_old_file_open_keeps_it(void **state)
     char buf[16] = "";
     int fd;
 
-    make_file("old", "old", 0600);
+    sandbox_make("old", "old", sizeof("old") - 1, 0600);
     fd = open("old", O_RDONLY);
     open_sink(bench, "old");
     deliver(bench, "new and longer");
@@ -306,7 +251,7 @@ static void test_gaps_are_zeros_also_at_the_end(void **state)
     store(bench, object, 2, "a");
     store(bench, object, 5, "b");
     commit(bench, object, 10);
-    assert_content("gaps", "\0\0a\0\0b\0\0\0\0", 10);
+    sandbox_assert_content("gaps", "\0\0a\0\0b\0\0\0\0", 10);
 }
 
 static void test_an_object_has_the_size_that_it_was_committed_with(void **state)
@@ -319,9 +264,9 @@ static void test_an_object_has_the_size_that_it_was_committed_with(void **state)
     object = begin(bench);
     store(bench, object, 0, "0123456789");
     commit(bench, object, 4);
-    assert_content("sized", "0123", 4);
+    sandbox_assert_content("sized", "0123", 4);
     commit(bench, begin(bench), 0);
-    assert_content("sized", "", 0);
+    sandbox_assert_content("sized", "", 0);
     object = begin_request(bench, &(struct sink_request){.name = "", .size = UINT64_C(1) << 33});
     commit(bench, object, UINT64_C(1) << 33);
     assert_int_equal(stat("sized", &st), 0);
@@ -335,8 +280,8 @@ static void test_one_object_after_another_replaces(void **state)
     open_sink(bench, "again");
     deliver(bench, "the first");
     deliver(bench, "second");
-    assert_content("again", "second", 6);
-    assert_int_equal(entries_of("."), 1);
+    sandbox_assert_content("again", "second", 6);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_objects_at_once_do_not_mix(void **state)
@@ -350,10 +295,10 @@ static void test_objects_at_once_do_not_mix(void **state)
     store(bench, first, 0, "first");
     store(bench, second, 0, "second");
     commit(bench, second, 6);
-    assert_content("both", "second", 6);
+    sandbox_assert_content("both", "second", 6);
     commit(bench, first, 5);
-    assert_content("both", "first", 5);
-    assert_int_equal(entries_of("."), 1);
+    sandbox_assert_content("both", "first", 5);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_a_name_may_be_as_long_as_any(void **state)
@@ -365,7 +310,7 @@ static void test_a_name_may_be_as_long_as_any(void **state)
     name[255] = '\0';
     open_sink(bench, name);
     deliver(bench, "x");
-    assert_content(name, "x", 1);
+    sandbox_assert_content(name, "x", 1);
 }
 
 static void test_a_symbolic_link_is_followed(void **state)
@@ -374,15 +319,15 @@ static void test_a_symbolic_link_is_followed(void **state)
     struct stat st;
 
     assert_int_equal(mkdir("sub", 0755), 0);
-    make_file("sub/target", "old", 0640);
+    sandbox_make("sub/target", "old", sizeof("old") - 1, 0640);
     assert_int_equal(symlink("sub/target", "link"), 0);
     open_sink(bench, "link");
     deliver(bench, "new");
-    assert_content("sub/target", "new", 3);
+    sandbox_assert_content("sub/target", "new", 3);
     assert_mode("sub/target", 0640);
     assert_int_equal(lstat("link", &st), 0);
     assert_true(S_ISLNK(st.st_mode));
-    assert_int_equal(entries_of("sub"), 1);
+    assert_int_equal(sandbox_count("sub"), 1);
     unlink("sub/target");
 }
 
@@ -397,7 +342,7 @@ static void test_a_symbolic_link_to_nothing_yet_is_followed(void **state)
     deliver(bench, "new");
     assert_int_equal(lstat("link", &st), 0);
     assert_true(S_ISLNK(st.st_mode));
-    assert_content("sub/target", "new", 3);
+    sandbox_assert_content("sub/target", "new", 3);
     unlink("sub/target");
 }
 
@@ -414,7 +359,7 @@ static void test_an_abandoned_object_leaves_nothing(void **state)
     object = begin(bench);
     store(bench, object, 0, "half");
     bench->sink->ops->abandon(object, false);
-    assert_int_equal(entries_of("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_an_abandoned_object_leaves_the_old_file(void **state)
@@ -422,13 +367,13 @@ static void test_an_abandoned_object_leaves_the_old_file(void **state)
     struct bench *bench = *state;
     struct sink_object *object;
 
-    make_file("old", "old", 0600);
+    sandbox_make("old", "old", sizeof("old") - 1, 0600);
     open_sink(bench, "old");
     object = begin(bench);
     store(bench, object, 0, "half");
     bench->sink->ops->abandon(object, false);
-    assert_content("old", "old", 3);
-    assert_int_equal(entries_of("."), 1);
+    sandbox_assert_content("old", "old", 3);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_a_name_from_the_client_is_refused(void **state)
@@ -440,7 +385,7 @@ static void test_a_name_from_the_client_is_refused(void **state)
     assert_int_equal(bench->err.class, ERROR_UNAVAILABLE);
     assert_non_null(strstr(bench->err.text, "'boot?.img'"));
     assert_true(bench->err.hint[0] != '\0');
-    assert_int_equal(entries_of("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_storage_that_fails_is_told_and_leaves_nothing(void **state)
@@ -448,9 +393,9 @@ static void test_storage_that_fails_is_told_and_leaves_nothing(void **state)
     struct bench *bench = *state;
     struct rlimit limit, old_limit;
     struct sink_object *object;
-    char path[64];
+    char path[SANDBOX_PATH + 16];
 
-    make_file("old", "old", 0600);
+    sandbox_make("old", "old", sizeof("old") - 1, 0600);
     open_sink(bench, "old");
     object = begin(bench);
     signal(SIGXFSZ, SIG_IGN);
@@ -460,7 +405,7 @@ static void test_storage_that_fails_is_told_and_leaves_nothing(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(bench->sink->ops->store(object, 0, "0123456789", 10, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_STORAGE);
-    snprintf(path, sizeof(path), "%s/old", directory);
+    snprintf(path, sizeof(path), "%s/old", sandbox_path);
     assert_string_equal(bench->err.subject, path);
     assert_non_null(strstr(bench->err.text, strerror(EFBIG)));
     error_clear(&bench->err);
@@ -468,8 +413,8 @@ static void test_storage_that_fails_is_told_and_leaves_nothing(void **state)
     assert_int_equal(bench->err.class, ERROR_STORAGE);
     assert_int_equal(bench->err.stage, STAGE_COMMIT);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
-    assert_content("old", "old", 3);
-    assert_int_equal(entries_of("."), 1);
+    sandbox_assert_content("old", "old", 3);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_a_target_that_became_a_directory_is_told_at_commit(void **state)
@@ -484,7 +429,7 @@ static void test_a_target_that_became_a_directory_is_told_at_commit(void **state
     assert_int_equal(bench->err.class, ERROR_STORAGE);
     assert_int_equal(bench->err.stage, STAGE_COMMIT);
     assert_non_null(strstr(bench->err.text, strerror(EISDIR)));
-    assert_int_equal(entries_of("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_a_directory_that_went_is_told_at_begin(void **state)
@@ -509,16 +454,16 @@ static void test_a_hidden_file_serves_as_well(void **state)
     struct sink_object *object;
 
     without_tmpfile = true;
-    make_file("old", "old", 0640);
+    sandbox_make("old", "old", sizeof("old") - 1, 0640);
     open_sink(bench, "old");
     object = begin(bench);
     store(bench, object, 0, "hello");
-    assert_int_equal(entries_of("."), 2);
-    assert_content("old", "old", 3);
+    assert_int_equal(sandbox_count("."), 2);
+    sandbox_assert_content("old", "old", 3);
     commit(bench, object, 5);
-    assert_content("old", "hello", 5);
+    sandbox_assert_content("old", "hello", 5);
     assert_mode("old", 0640);
-    assert_int_equal(entries_of("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_a_new_hidden_file_has_what_the_umask_left(void **state)
@@ -541,11 +486,11 @@ static void test_an_abandoned_hidden_file_goes(void **state)
     object = begin(bench);
     other = begin(bench);
     store(bench, object, 0, "half");
-    assert_int_equal(entries_of("."), 2);
+    assert_int_equal(sandbox_count("."), 2);
     bench->sink->ops->abandon(object, false);
-    assert_int_equal(entries_of("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
     bench->sink->ops->abandon(other, false);
-    assert_int_equal(entries_of("."), 0);
+    assert_int_equal(sandbox_count("."), 0);
 }
 
 static void test_a_hidden_file_that_cannot_replace_goes(void **state)
@@ -559,7 +504,7 @@ static void test_a_hidden_file_that_cannot_replace_goes(void **state)
     assert_int_equal(mkdir("late", 0755), 0);
     assert_int_equal(bench->sink->ops->commit(object, 0, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_STORAGE);
-    assert_int_equal(entries_of("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 /*
@@ -571,7 +516,7 @@ static void test_a_file_that_exists_is_refused_without_clobbering(void **state)
     struct bench *bench = *state;
     struct sink_object *object;
 
-    make_file("old", "old", 0600);
+    sandbox_make("old", "old", sizeof("old") - 1, 0600);
     options.no_clobber = true;
     assert_refused("old", ERROR_CANNOT_CREATE, "exists already");
     open_sink(bench, "new");
@@ -580,9 +525,9 @@ static void test_a_file_that_exists_is_refused_without_clobbering(void **state)
     deliver(bench, "second");
     assert_int_equal(bench->sink->ops->commit(object, 5, -1, &bench->err), -1);
     assert_int_equal(bench->err.class, ERROR_CANNOT_CREATE);
-    assert_content("new", "second", 6);
-    assert_content("old", "old", 3);
-    assert_int_equal(entries_of("."), 2);
+    sandbox_assert_content("new", "second", 6);
+    sandbox_assert_content("old", "old", 3);
+    assert_int_equal(sandbox_count("."), 2);
 }
 
 static void test_an_object_is_resumed(void **state)
@@ -595,7 +540,7 @@ static void test_an_object_is_resumed(void **state)
     object = begin_request(bench, &request);
     store(bench, object, 0, "hel");
     bench->sink->ops->abandon(object, true);
-    assert_int_equal(entries_of("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
     bench->sink->ops->free(bench->sink);
     open_sink(bench, "new"); /* which sweeps, and leaves it */
     object = begin_request(bench, &request);
@@ -603,18 +548,18 @@ static void test_an_object_is_resumed(void **state)
     assert_int_equal(bench->sink->ops->resume_at(object, 3, &bench->err), 0);
     store(bench, object, 3, "lo");
     commit(bench, object, 5);
-    assert_content("new", "hello", 5);
-    assert_int_equal(entries_of("."), 1);
+    sandbox_assert_content("new", "hello", 5);
+    assert_int_equal(sandbox_count("."), 1);
 }
 
 static void test_what_a_killed_server_left_of_it_goes(void **state)
 {
     struct bench *bench = *state;
 
-    make_file(".new.rdmaput-0123456789abcdef", "left", 0600);
-    make_file(".other.rdmaput-0123456789abcdef", "left", 0600);
+    sandbox_make(".new.rdmaput-0123456789abcdef", "left", sizeof("left") - 1, 0600);
+    sandbox_make(".other.rdmaput-0123456789abcdef", "left", sizeof("left") - 1, 0600);
     open_sink(bench, "new");
-    assert_int_equal(entries_of("."), 1);
+    assert_int_equal(sandbox_count("."), 1);
     assert_int_equal(access(".other.rdmaput-0123456789abcdef", F_OK), 0);
 }
 
@@ -658,7 +603,7 @@ static void test_a_fifo_a_device_and_a_socket_are_refused(void **state)
 static void test_a_directory_that_is_not_there_is_refused(void **state)
 {
     (void)state;
-    make_file("file", "", 0600);
+    sandbox_make("file", "", sizeof("") - 1, 0600);
     assert_refused("no/such", ERROR_CANNOT_CREATE, strerror(ENOENT));
     assert_refused("file/below", ERROR_CANNOT_CREATE, strerror(ENOTDIR));
     assert_refused("file/", ERROR_CANNOT_CREATE, strerror(ENOTDIR));
@@ -739,5 +684,5 @@ int main(void)
         TEST(test_a_sink_says_what_it_is),
     };
 
-    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+    return cmocka_run_group_tests(tests, enter_directory, sandbox_leave);
 }

@@ -28,11 +28,10 @@
 
 #include <cmocka.h>
 
+#include "sandbox.h"
 #include "wire.h"
 
 #define DEVICE_BYTES 16
-
-static char directory[] = "/tmp/test-sink-in-place.XXXXXX";
 
 struct bench {
     struct sink *sink;
@@ -154,19 +153,6 @@ int close(int fd)
  * Bench
  */
 
-static int enter_directory(void **state)
-{
-    (void)state;
-    umask(022);
-    return mkdtemp(directory) ? chdir(directory) : -1;
-}
-
-static int leave_directory(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 ? rmdir(directory) : -1;
-}
-
 static int setup(void **state)
 {
     files_are_devices = device_is_read_only = false;
@@ -195,16 +181,6 @@ static void make_file(const char *content)
     int fd = open("file", O_WRONLY | O_CREAT | O_TRUNC, 0644);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, content, strlen(content)), strlen(content));
-    close(fd);
-}
-
-static void assert_content(const void *content, size_t len)
-{
-    char buf[256];
-    int fd = open("file", O_RDONLY);
-    assert_true(fd >= 0);
-    assert_int_equal(read(fd, buf, sizeof buf), len);
-    assert_memory_equal(buf, content, len);
     close(fd);
 }
 
@@ -303,9 +279,9 @@ static void test_data_goes_where_the_client_says(void **state)
     struct sink_object *object = begin(bench, 9);
     store(bench, object, 2, "ab");
     store(bench, object, 7, "cd");
-    assert_content("..ab...cd.", 10);
+    sandbox_assert_content("file", "..ab...cd.", 10);
     commit(bench, object, 9);
-    assert_content("..ab...cd.", 10);
+    sandbox_assert_content("file", "..ab...cd.", 10);
 }
 
 static void test_a_file_never_shrinks(void **state)
@@ -313,11 +289,11 @@ static void test_a_file_never_shrinks(void **state)
     struct bench *bench = *state;
     serve_file(bench, "..........");
     commit(bench, begin(bench, 0), 0);
-    assert_content("..........", 10);
+    sandbox_assert_content("file", "..........", 10);
     struct sink_object *object = begin(bench, 1);
     store(bench, object, 0, "x");
     commit(bench, object, 1);
-    assert_content("x.........", 10);
+    sandbox_assert_content("file", "x.........", 10);
 }
 
 static void test_a_file_grows(void **state)
@@ -328,7 +304,7 @@ static void test_a_file_grows(void **state)
     store(bench, object, 2, "ab");
     store(bench, object, 6, "c");
     commit(bench, object, 7);
-    assert_content("..ab\0\0c", 7);
+    sandbox_assert_content("file", "..ab\0\0c", 7);
 }
 
 static void test_a_file_grows_to_a_size_that_ends_in_a_gap(void **state)
@@ -338,7 +314,7 @@ static void test_a_file_grows_to_a_size_that_ends_in_a_gap(void **state)
     struct sink_object *object = begin(bench, 6);
     store(bench, object, 0, "x");
     commit(bench, object, 6);
-    assert_content("x..\0\0\0", 6);
+    sandbox_assert_content("file", "x..\0\0\0", 6);
 }
 
 static void test_one_object_goes_over_another(void **state)
@@ -351,7 +327,7 @@ static void test_one_object_goes_over_another(void **state)
     object = begin(bench, 6);
     store(bench, object, 3, "bbb");
     commit(bench, object, 6);
-    assert_content("aaabbb", 6);
+    sandbox_assert_content("file", "aaabbb", 6);
 }
 
 static void test_what_was_stored_stays_when_an_object_fails(void **state)
@@ -361,7 +337,7 @@ static void test_what_was_stored_stays_when_an_object_fails(void **state)
     struct sink_object *object = begin(bench, 4);
     store(bench, object, 1, "x");
     abandon(bench, object);
-    assert_content(".x..", 4);
+    sandbox_assert_content("file", ".x..", 4);
 }
 
 static void test_mode_and_inode_stay(void **state)
@@ -388,7 +364,7 @@ static void test_a_symbolic_link_is_followed(void **state)
     struct sink_object *object = begin(bench, 1);
     store(bench, object, 0, "x");
     commit(bench, object, 1);
-    assert_content("x...", 4);
+    sandbox_assert_content("file", "x...", 4);
 }
 
 static void test_what_has_the_name_by_then_is_written(void **state)
@@ -400,7 +376,7 @@ static void test_what_has_the_name_by_then_is_written(void **state)
     struct sink_object *object = begin(bench, 1);
     store(bench, object, 0, "x");
     commit(bench, object, 1);
-    assert_content("xew", 3);
+    sandbox_assert_content("file", "xew", 3);
 }
 
 static void test_a_file_that_went_is_told_before_any_data(void **state)
@@ -497,7 +473,7 @@ static void test_a_device_is_filled_to_its_end(void **state)
     struct sink_object *object = begin(bench, DEVICE_BYTES);
     store(bench, object, 12, "xxxx");
     commit(bench, object, DEVICE_BYTES);
-    assert_content("0123456789abxxxx", DEVICE_BYTES);
+    sandbox_assert_content("file", "0123456789abxxxx", DEVICE_BYTES);
 }
 
 static void test_an_object_that_a_device_cannot_hold_is_refused_before_any_data(void **state)
@@ -519,7 +495,7 @@ static void test_an_object_of_unknown_size_fails_where_the_device_ends(void **st
     assert_error(bench, ERROR_STORAGE, STAGE_TRANSFER, "the device has 16");
     assert_int_equal(try_commit(bench, object, DEVICE_BYTES + 1), -1);
     assert_error(bench, ERROR_STORAGE, STAGE_COMMIT, "the device has 16");
-    assert_content("0123456789abxxxx", DEVICE_BYTES);
+    sandbox_assert_content("file", "0123456789abxxxx", DEVICE_BYTES);
 }
 
 static void test_a_device_is_opened_for_nobody_else(void **state)
@@ -674,5 +650,5 @@ int main(void)
         TEST(test_a_sink_says_what_it_is),
     };
 
-    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+    return cmocka_run_group_tests(tests, sandbox_enter, sandbox_leave);
 }

@@ -24,6 +24,8 @@
 
 #include <cmocka.h>
 
+#include "sandbox.h"
+
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE_S 60 /* a test that waits longer ends the program */
 #define MANY 200      /* more than stay open */
@@ -162,8 +164,6 @@ int nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
-static char directory[] = "/tmp/test-source.XXXXXX";
-
 struct bench {
     struct source *source;
     struct plan *plan;
@@ -171,18 +171,6 @@ struct bench {
     int stop[2];  /* stop_fd, and its other end */
     int input[2]; /* a pipe */
 };
-
-static int enter_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) ? chdir(directory) : -1;
-}
-
-static int leave_directory(void **state)
-{
-    (void)state;
-    return chdir("/") == 0 ? rmdir(directory) : -1;
-}
 
 static void make_file(const char *path, const char *content)
 {
@@ -217,19 +205,6 @@ static int setup(void **state)
     return bench->source && bench->plan ? 0 : -1;
 }
 
-static void empty_directory(void)
-{
-    DIR *dir = opendir(".");
-    const struct dirent *entry;
-
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            unlink(entry->d_name) < 0)
-            rmdir(entry->d_name);
-    closedir(dir);
-}
-
 static void close_if_open(int *fd)
 {
     if (*fd >= 0)
@@ -249,7 +224,7 @@ static int teardown(void **state)
         close_if_open(&bench->input[i]);
     }
     free(bench);
-    empty_directory();
+    sandbox_empty();
     return 0;
 }
 
@@ -1704,5 +1679,5 @@ int main(void)
         TEST(test_files_are_read_though_a_stop_is_due),
     };
 
-    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+    return cmocka_run_group_tests(tests, sandbox_enter, sandbox_leave);
 }

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "clock.h"
+#include "sandbox.h"
 
 #define HOUR (3600 * (uint64_t)CLOCK_NS_PER_S)
 #define LIMIT_NS (20 * CLOCK_NS_PER_S)
@@ -32,13 +33,12 @@
 #define PARTIAL ".x.rdmaput-part-0123456789abcdef0123456789abcdef"
 #define OTHERS ".y.rdmaput-0123456789abcdef"
 
-static char top[] = "/tmp/test-sweeper.XXXXXX";
 static int here = -1;
 
 static int enter(void **state)
 {
     (void)state;
-    if (!mkdtemp(top) || chdir(top) < 0 || mkdir("tree", 0755) < 0 || mkdir("outside", 0755) < 0)
+    if (sandbox_enter(state) < 0 || mkdir("tree", 0755) < 0 || mkdir("outside", 0755) < 0)
         return -1;
     here = open("tree", O_PATH | O_DIRECTORY);
     return here >= 0 ? 0 : -1;
@@ -46,9 +46,8 @@ static int enter(void **state)
 
 static int leave(void **state)
 {
-    (void)state;
     close(here);
-    return rmdir("tree") == 0 && rmdir("outside") == 0 && chdir("/") == 0 ? rmdir(top) : -1;
+    return sandbox_leave(state);
 }
 
 static int make_file(const char *path)
@@ -217,7 +216,7 @@ static void test_other_file_systems_are_left_alone(void **state)
     (void)state;
     assert_int_equal(mkdir("tree/mount", 0755), 0);
     if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, NULL) < 0 ||
-        chdir(top) < 0 || mount("none", "tree/mount", "tmpfs", 0, "size=64k") < 0) {
+        chdir(sandbox_path) < 0 || mount("none", "tree/mount", "tmpfs", 0, "size=64k") < 0) {
         rmdir("tree/mount");
         skip(); /* mounting takes privileges */
     }
