@@ -42,7 +42,6 @@ struct sink_object {
     struct hidden file;
     uint64_t kept;
     uint64_t recalled; /* where the last replacement_recall ended */
-    bool settled; /* what was kept is cut to what is gone on from */
 };
 
 int replacement_cannot_create(const char *shown, int errnum, struct error *err)
@@ -356,19 +355,12 @@ int replacement_resume_at(struct sink_object *object, uint64_t bytes, struct err
     if (bytes > object->kept)
         return error_set(err, ERROR_BUG, STAGE_TRANSFER, object->shown,
                          "resumed behind what was kept");
-    object->settled = true;
     if (bytes == object->kept)
         return 0;
     if (ftruncate(object->file.fd, (off_t)bytes) < 0)
         return storage_error(object, "cannot cut what was kept", STAGE_TRANSFER, err);
     object->kept = bytes;
     return reserve(object) < 0 ? cannot_create(object, err) : 0;
-}
-
-/* Nobody went on from what was kept: where the object has gaps, it must not show. */
-static int settle(struct sink_object *object, struct error *err)
-{
-    return object->settled ? 0 : replacement_resume_at(object, 0, err);
 }
 
 int replacement_map(struct sink_object *object, uint64_t size, const char **why)
@@ -385,8 +377,6 @@ int replacement_store(struct sink_object *object, uint64_t offset, const void *d
                       int stop_fd, struct error *err)
 {
     (void)stop_fd;
-    if (settle(object, err) < 0)
-        return -1;
     if (fdio_pwrite(object->file.fd, data, len, offset) < 0)
         return storage_error(object, "cannot write", STAGE_TRANSFER, err);
     return 0;
@@ -524,8 +514,6 @@ static int commit_in(struct sink_object *object, int parent, struct error *err)
 
 static int commit(struct sink_object *object, uint64_t size, struct error *err)
 {
-    if (settle(object, err) < 0)
-        return -1;
     if (ftruncate(object->file.fd, (off_t)size) < 0)
         return storage_error(object, "cannot finish", STAGE_COMMIT, err);
     if (check_place(object, err) < 0)

@@ -55,7 +55,8 @@ struct sink_ops {
     int (*recall)(struct sink_object *object, uint64_t offset, void *buf, size_t len,
                   struct error *err);
 
-    /* Goes on behind the first bytes of what was kept: the rest of it goes. -1 with *err. */
+    /* Goes on behind the first bytes of what was kept: the rest of it goes. To be called before
+     * anything is stored or committed where anything was kept, also with 0. -1 with *err. */
     int (*resume_at)(struct sink_object *object, uint64_t bytes, struct error *err);
 
     /*

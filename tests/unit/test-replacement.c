@@ -763,6 +763,7 @@ static void test_what_was_kept_never_shows_in_a_gap(void **state)
     request.resume = true;
     replacement_abandon(begin_with("x", "0123456789"), true);
     object = begin("x");
+    assert_int_equal(replacement_resume_at(object, 0, &err), 0);
     assert_int_equal(replacement_store(object, 3, "x", 1, -1, &err), 0);
     assert_int_equal(replacement_commit(object, 6, -1, &err), 0);
     fd = open("x", O_RDONLY);
