@@ -78,6 +78,21 @@ start_impostor() {
   assert_dir_holds dir taken x
 }
 
+@test "a token that no exchange gave out is refused, with and without exchanges" {
+  make_file a 1000
+  start_exchange dir
+  run "$RDMAPUT_BUILD/tests/unchecked-client" "$dest" x a 0123456789abcdef
+  assert_run 75 'refused' 'no exchange over TCP belongs to that token'
+  ask a "$admin/x"
+  assert_same a dir/x
+  stop_server
+  start_server dir
+  run "$RDMAPUT_BUILD/tests/unchecked-client" "$dest" y a 0123456789abcdef
+  assert_run 75 'refused' 'no exchange over TCP belongs to that token'
+  stop_server
+  assert_dir_holds dir x
+}
+
 @test "a PORT that is not the server's is 69; the right one may be named" {
   make_file a 1000
   start_exchange dir

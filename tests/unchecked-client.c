@@ -1,14 +1,16 @@
 /*
  * unchecked-client - writes a file to a server under any name, without the checks of `rdmaput write`
  *
- * usage: unchecked-client HOST:PORT NAME FILE
+ * usage: unchecked-client HOST:PORT NAME FILE [TOKEN]
  *
- * NAME goes to the server as it is given. Messages and exit status are those of `rdmaput write`.
+ * NAME goes to the server as it is given. With TOKEN, of 16 characters, it comes as after an exchange
+ * over TCP, which it never had. Messages and exit status are those of `rdmaput write`.
  */
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "address.h"
@@ -64,8 +66,12 @@ static int deliver(char **argv, struct error *err)
     int rc = -1;
     if (options_parse_destination(argv[1], &address, err) == 0 &&
         options_parse_segments(&literal, argv + 3, 1, &delivery.list, err) == 0) {
+        struct exchange_meeting meeting = {.fd = -1, .count = 1, .addresses = {address}};
+        if (argv[4])
+            memcpy(meeting.token, argv[4], WIRE_TOKEN_BYTES);
         struct sender_job job = {
             .target = {.host = address.host, .port = address.port, .timeout = TIMEOUT_NS},
+            .meeting = argv[4] ? &meeting : NULL,
             .count = 1,
             .open = open_object,
             .close = close_object,
@@ -81,8 +87,8 @@ static int deliver(char **argv, struct error *err)
 int main(int argc, char **argv)
 {
     struct error err = {.class = ERROR_NONE};
-    if (argc != 4) {
-        fputs("usage: unchecked-client HOST:PORT NAME FILE\n", stderr);
+    if (argc < 4 || argc > 5 || (argc == 5 && strlen(argv[4]) != WIRE_TOKEN_BYTES)) {
+        fputs("usage: unchecked-client HOST:PORT NAME FILE [TOKEN]\n", stderr);
         return EX_USAGE;
     }
     if (signals_init() < 0) {
