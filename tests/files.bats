@@ -10,11 +10,6 @@ setup() {
   echo data > a
 }
 
-teardown() {
-  common_teardown
-  if [ -e mounted ]; then umount "$(< mounted)"; fi
-}
-
 # ARG... - a server of this test's own directories, where there is a device
 serve() {
   need_device
@@ -42,13 +37,6 @@ assert_failure_of() {
 
 assert_hint() { [[ $stderr == *"rdmaput: hint: "*"$1"* ]] || fail "no hint '$1' in: $stderr"; }
 assert_log() { wait_for_text "$server_err" "$1"; }
-
-# [SIZE] - a file system of its own at out/, which teardown unmounts
-mount_out() {
-  need_root mount
-  mount -t tmpfs -o "size=$1" tmpfs out
-  echo "$PWD/out" > mounted
-}
 
 # DIR... - all that is there, with what a change of it would change
 snapshot() { find "$@" -printf '%p %y %m %s %i %T@ %l\n' | sort; }
@@ -345,7 +333,7 @@ is_swept() { [ "$(ls -A out)" = "$(ls v0)" ]; }
 
 # NAME - a served place of 16 MiB at out/, of which 12 MiB are taken
 full_disk() {
-  mount_out 16M
+  mount_at out -t tmpfs -o size=16M
   head -c 12M /dev/zero > out/taken
   make_file large 5000000
   echo old > out/f

@@ -80,15 +80,12 @@ deliver() {
   assert_equal "$places" 0
   stop_server
   [[ $(< "$server_err") == *'not mapped: '* ]] || fail "$(< "$server_err")"
-  mkdir other
-  need_root mount
-  mount -t ramfs none other
+  mount_at other -t ramfs
   start_server -v other
   deliver a "$dest/x"
   assert_equal "$places" 0
   assert_same a other/x
   stop_server
-  umount other
   [[ $(< "$server_err") == *'not mapped: its file system'* ]] || fail "$(< "$server_err")"
 }
 
@@ -114,7 +111,10 @@ deliver() {
   start_server dir
   start_process client "$RDMAPUT" write --trace big "$dest/x"
   wait_for_text "$process_err" 'received PLACE'
+  # It would be done too soon.
+  kill -STOP "$process_pid"
   wait_for cut_short
+  kill -CONT "$process_pid"
   wait_process "$process_pid"
   [ "$process_status" -ne 0 ] || fail 'it was delivered'
   deliver a "$dest/y"

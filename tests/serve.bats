@@ -314,9 +314,7 @@ become_nobody() {
 }
 
 @test "a full file system: 73 at both ends, nothing replaced, nothing left, and the server goes on" {
-  need_root mount
-  mkdir small
-  mount -t tmpfs -o size=64k tmpfs small
+  mount_at small -t tmpfs -o size=64k
   echo old > small/f
   head -c 50000 /dev/zero > small/fill
   make_file large 30000
@@ -331,7 +329,6 @@ become_nobody() {
   client_ends_with 0 ''
   assert_same a small/f
   stop_server
-  umount small
 }
 holds_two() { [ "$(ls -A small)" = "$(printf 'f\nfill')" ]; }
 

@@ -29,14 +29,19 @@ teardown() { common_teardown; }
 # For files with a setup or teardown of their own. The test runs in its own directory.
 common_setup() {
   cd "$BATS_TEST_TMPDIR" || return
+  mounted=()
   # What naps read from: a pipe that nobody writes to.
   exec {nap_fd}<> <(:)
 }
 
 common_teardown() {
-  local pid status=0
+  local pid directory status=0
   for pid in "${background_pids[@]}"; do
     end_process "$pid" || status=1
+  done
+  # Before anything of the test's directory is removed.
+  for directory in "${mounted[@]}"; do
+    umount "$directory" || status=1
   done
   if [ "${BATS_TEST_COMPLETED-}" != 1 ] || [ $status -ne 0 ]; then
     show_files "$BATS_TEST_TMPDIR"/.bg-*.out "$BATS_TEST_TMPDIR"/.bg-*.err
@@ -88,6 +93,14 @@ need_command() {
 
 # What an ordinary user cannot do at all.
 need_root() { [ "$EUID" -eq 0 ] || skip "only root can $1"; }
+
+# DIRECTORY MOUNT-ARG... - makes it, and mounts what the arguments say there until the end of the test
+mount_at() {
+  need_root mount
+  mkdir -p "$1"
+  mount "${@:2}" none "$1"
+  mounted+=("$PWD/$1")
+}
 
 # Sets addr, addr6 (may stay empty) and fabric; skips, or fails when a device is required.
 need_device() {
