@@ -25,10 +25,8 @@ static bool is_near(const struct sockaddr *peer)
 
 static bool is_allowed(const struct admission *admission, const struct sockaddr *peer)
 {
-    if (admission->anybody && admission->count == 0)
-        return true;
     if (admission->count == 0)
-        return is_near(peer);
+        return admission->anybody || admission->secret || is_near(peer);
     for (size_t i = 0; i < admission->count; i++)
         if (network_contains(&admission->networks[i], peer))
             return true;
@@ -46,6 +44,22 @@ int admission_check(const struct admission *admission, const struct sockaddr *pe
                       address_format_host(peer, host));
 }
 
+int admission_prepare(struct admission *admission, struct error *err)
+{
+    return admission->secret ? secret_random(admission->token, WIRE_TOKEN_BYTES, err) : 0;
+}
+
+int admission_check_hello(const struct admission *admission, const struct wire_hello *hello,
+                          struct error *err)
+{
+    bool secret = admission->secret != NULL;
+    bool writes = hello->role == WIRE_ROLE_WRITE;
+    if (writes ? secret == ((hello->flags & WIRE_HELLO_SECRET) != 0)
+               : !secret || secret_equal(hello->token, admission->token, WIRE_TOKEN_BYTES))
+        return 0;
+    return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "access refused");
+}
+
 static bool allows_any(const struct admission *admission)
 {
     for (size_t i = 0; i < admission->count; i++)
@@ -56,12 +70,12 @@ static bool allows_any(const struct admission *admission)
 
 char *admission_describe(const struct admission *admission, char *buf, size_t size)
 {
-    if (admission->count == 0 ? admission->anybody : allows_any(admission))
-        snprintf(buf, size, "for anybody");
-    else if (admission->count > 0)
-        snprintf(buf, size, "for the networks of --allow");
-    else
-        snprintf(buf, size, "for this host and its subnets");
+    const char *who = "this host and its subnets";
+    if (admission->count > 0)
+        who = allows_any(admission) ? "anybody" : "the networks of --allow";
+    else if (admission->anybody || admission->secret)
+        who = "anybody";
+    snprintf(buf, size, "for %s%s", who, admission->secret ? " with the secret" : "");
     return buf;
 }
 

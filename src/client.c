@@ -12,7 +12,6 @@
 #include "device.h"
 #include "log.h"
 #include "signals.h"
-#include "wire.h"
 
 #define RETRY_NS (100 * CLOCK_NS_PER_MS)
 
@@ -173,14 +172,13 @@ int client_understand_refusal(const char *peer, const void *data, size_t len, st
 }
 
 static int understand_welcome(const struct endpoint *endpoint, const struct endpoint_answer *answer,
-                              struct error *err)
+                              struct wire_welcome *welcome, struct error *err)
 {
-    struct wire_welcome welcome;
-    switch (wire_decode_welcome(answer->data, answer->len, &welcome)) {
+    switch (wire_decode_welcome(answer->data, answer->len, welcome)) {
     case WIRE_OK:
         return 0;
     case WIRE_OTHER_VERSION:
-        return client_other_version(endpoint->peer, welcome.version, err);
+        return client_other_version(endpoint->peer, welcome->version, err);
     default:
         error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, endpoint->peer,
                   "another program listens on that port: it does not speak rdmaput's protocol");
@@ -189,39 +187,62 @@ static int understand_welcome(const struct endpoint *endpoint, const struct endp
     }
 }
 
-int client_greet(struct endpoint *endpoint, const struct client_greeting *greeting,
-                 int64_t deadline, struct endpoint_answer *answer, struct error *err)
+/* Whether the server is to prove that it knows the secret, exactly if this side is. */
+static int check_secret(const struct endpoint *endpoint, const struct wire_hello *hello,
+                        const struct wire_welcome *welcome, struct error *err)
 {
-    struct wire_hello hello = {.version = WIRE_VERSION};
+    bool ours = (hello->flags & WIRE_HELLO_SECRET) != 0;
+    bool theirs = (welcome->flags & WIRE_WELCOME_SECRET) != 0;
+    if (ours == theirs)
+        return 0;
+    if (theirs)
+        return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, endpoint->peer,
+                         "the server asks for a proof that was not offered");
+    return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer,
+                     "the server does not offer to prove that it knows the secret");
+}
+
+void client_hint_secret(struct error *err)
+{
+    error_hint(err, "if the server has a secret, --secret-file names the file with the same one");
+}
+
+static int refused(const struct endpoint *endpoint, const struct wire_hello *hello,
+                   const struct endpoint_answer *answer, struct error *err)
+{
+    client_understand_refusal(endpoint->peer, answer->data, answer->len, err);
+    if (hello && hello->role == WIRE_ROLE_WRITE && err->class == ERROR_UNAVAILABLE)
+        error_hint(err,
+                   "if the server has a secret, --secret-file names the file with the same one");
+    return -1;
+}
+
+int client_greet(struct endpoint *endpoint, const struct wire_hello *hello, int64_t deadline,
+                 struct wire_welcome *welcome, struct endpoint_answer *answer, struct error *err)
+{
     uint8_t data[WIRE_HELLO_BYTES];
-    unsigned len = 0;
-    if (greeting) {
-        hello.role = greeting->role;
-        hello.flags = greeting->many ? WIRE_HELLO_MANY : 0;
-        hello.probe_addr = greeting->probe_addr;
-        hello.probe_rkey = greeting->probe_rkey;
-        if (greeting->token)
-            memcpy(hello.token, greeting->token, WIRE_TOKEN_BYTES);
-        len = (unsigned)wire_encode_hello(&hello, data);
-    }
-    if (endpoint_connect(endpoint, greeting ? data : NULL, len, deadline, answer, err) < 0)
-        return answer->refused
-                   ? client_understand_refusal(endpoint->peer, answer->data, answer->len, err)
-                   : -1;
-    bool writes = greeting && greeting->role == WIRE_ROLE_WRITE;
-    return writes ? understand_welcome(endpoint, answer, err) : 0;
+    unsigned len = hello ? (unsigned)wire_encode_hello(hello, data) : 0;
+    *welcome = (struct wire_welcome){.version = 0};
+    if (endpoint_connect(endpoint, hello ? data : NULL, len, deadline, answer, err) < 0)
+        return answer->refused ? refused(endpoint, hello, answer, err) : -1;
+    if (!hello || hello->role != WIRE_ROLE_WRITE)
+        return 0;
+    if (understand_welcome(endpoint, answer, welcome, err) < 0)
+        return -1;
+    return check_secret(endpoint, hello, welcome, err);
 }
 
 /* Asks for a connection as somebody who wants nothing. */
 static bool knock(struct endpoint *probe, int64_t deadline, struct error *err)
 {
-    static const struct client_greeting nothing = {.role = WIRE_ROLE_CHECK};
+    static const struct wire_hello nothing = {.version = WIRE_VERSION, .role = WIRE_ROLE_CHECK};
     static const struct endpoint_wants least = {.send_depth = 1, .recv_depth = 1, .max_sge = 1};
     struct endpoint_answer answer;
+    struct wire_welcome ignored;
     if (endpoint_create_queues(probe, &least, NULL, err) < 0)
         return false;
     /* A reset by a listener that is just dying looks like a refusal, but says nothing. */
-    if (client_greet(probe, &nothing, deadline, &answer, err) == 0 || probe->answered)
+    if (client_greet(probe, &nothing, deadline, &ignored, &answer, err) == 0 || probe->answered)
         return !(answer.refused && answer.len == 0);
     return err->class == ERROR_TEMPORARY && err->stage == STAGE_CONNECT && clock_now() >= deadline;
 }

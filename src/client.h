@@ -9,6 +9,7 @@
 
 #include "endpoint.h"
 #include "error.h"
+#include "wire.h"
 
 struct client_target {
     const char *host;
@@ -44,19 +45,13 @@ typedef int (*client_try)(void *context, const struct sockaddr *dest, int64_t de
 int client_reach(const struct client_target *target, client_try try, void *context,
                  struct error *err);
 
-/* What client_connect is to say: a role of wire.h, with a token (WIRE_TOKEN_BYTES) or NULL. */
-struct client_greeting {
-    uint8_t role;
-    bool many; /* WIRE_HELLO_MANY */
-    const uint8_t *token;
-    uint64_t probe_addr; /* wire.h; 0: none */
-    uint32_t probe_rkey;
-};
-
-/* endpoint_connect with a HELLO, or with no private data at all (NULL), and the WELCOME or REFUSAL
- * understood. Only a writer needs a WELCOME: exposed memory may be any listener's. */
-int client_greet(struct endpoint *endpoint, const struct client_greeting *greeting,
-                 int64_t deadline, struct endpoint_answer *answer, struct error *err);
+/*
+ * endpoint_connect with a HELLO, or with no private data at all (NULL), and what comes back
+ * understood: a REFUSAL is in *err, a WELCOME in *welcome. Only a writer needs a WELCOME, and one that
+ * says to have a secret one that says so too: exposed memory may be any listener's.
+ */
+int client_greet(struct endpoint *endpoint, const struct wire_hello *hello, int64_t deadline,
+                 struct wire_welcome *welcome, struct endpoint_answer *answer, struct error *err);
 
 /* The error of a server that speaks that version of the protocol. Always -1. */
 int client_other_version(const char *peer, unsigned version, struct error *err);
@@ -64,6 +59,9 @@ int client_other_version(const char *peer, unsigned version, struct error *err);
 /* Puts what a REFUSAL says in the place of *err, which stays as it is when data is none. Always
  * -1. */
 int client_understand_refusal(const char *peer, const void *data, size_t len, struct error *err);
+
+/* To a writer's refusal without a hint, since a server with a secret gives none. */
+void client_hint_secret(struct error *err);
 
 /*
  * Whether somebody still listens where the endpoint was connected to: makes another connection for

@@ -38,6 +38,7 @@ enum {
     KEY_KEEP_PARTIAL,
     KEY_MAP,
     KEY_EXCHANGE_PORT,
+    KEY_SECRET_FILE,
 };
 
 struct arguments {
@@ -45,7 +46,7 @@ struct arguments {
     const char *sink;     /* FILE, DIR or - */
     const char *in_place; /* a file or device */
     uint64_t region_size; /* 0: none */
-    const char *dump, *ticket, *ready_file, *bind;
+    const char *dump, *ticket, *ready_file, *bind, *secret_file;
     bool discard, once;
     struct sink_options files;
     bool keep_partial; /* --keep-partial was given */
@@ -86,7 +87,11 @@ static const struct argp_option options[] = {
      20},
     {"allow", KEY_ALLOW, "CIDR", 0,
      "Who may connect: a network or address, several times, or any; without it, this host and its "
-     "subnets, and anybody where nothing is stored",
+     "subnets, and anybody where nothing is stored or there is a secret",
+     20},
+    {"secret-file", KEY_SECRET_FILE, "FILE", 0,
+     "Only those that prove to know the secret in FILE, or that present the ticket "
+     "($RDMAPUT_SECRET_FILE)",
      20},
     {NULL, 0, NULL, 0, "How long:", 30},
     {"once", '1', NULL, 0, "Exit after one admitted transfer, with its status", 30},
@@ -184,6 +189,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_ALLOW:
         add_network(state, arguments, arg);
         return 0;
+    case KEY_SECRET_FILE:
+        arguments->secret_file = arg;
+        return 0;
     case OPTIONS_BIND:
         arguments->bind = arg;
         return 0;
@@ -280,8 +288,8 @@ static struct sink *make_sink(const struct arguments *arguments, struct region *
     return sink_file_new(arguments->sink, &arguments->files, err);
 }
 
-static int serve(const struct arguments *arguments, struct sink *sink, struct region *region,
-                 struct error *err)
+static int serve(const struct arguments *arguments, const struct secret *secret, struct sink *sink,
+                 struct region *region, struct error *err)
 {
     struct sockaddr_storage addr;
     sink->never_map = arguments->never_map;
@@ -292,7 +300,8 @@ static int serve(const struct arguments *arguments, struct sink *sink, struct re
         .once = arguments->once || sink->ops->single,
         .admission = {.networks = arguments->networks,
                       .count = arguments->network_count,
-                      .anybody = !sink->ops->stores},
+                      .anybody = !sink->ops->stores,
+                      .secret = secret},
         .sink = sink,
         .region = region,
         .exchange_port = arguments->exchange ? &arguments->exchange_port : NULL,
@@ -311,11 +320,18 @@ int cmd_serve(int argc, char **argv, struct error *err)
 {
     struct arguments arguments = {.port = ADDRESS_DEFAULT_PORT, .files.keep_ns = KEEP_NS};
     struct region *region = NULL;
+    struct secret secret;
+    const struct secret *known;
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     options_common_apply(&arguments.common);
-    struct sink *sink = make_sink(&arguments, &region, err);
-    int rc = sink ? serve(&arguments, sink, region, err) : -1;
+    struct sink *sink = NULL;
+    int rc = options_load_secret(arguments.secret_file, &secret, &known, err);
+    if (rc == 0) {
+        sink = make_sink(&arguments, &region, err);
+        rc = sink ? serve(&arguments, known, sink, region, err) : -1;
+    }
+    secret_forget(&secret);
     if (sink)
         sink->ops->free(sink);
     region_free(region);

@@ -24,17 +24,17 @@ enum {
     KEY_MAP,
     KEY_EXCHANGE,
     KEY_EXCHANGE_PORT,
+    KEY_SECRET_FILE,
 };
 
 #define EXCHANGE_PORT 7476
-
 
 struct arguments {
     struct options_common common;
     struct options_connect connect;
     struct options_segments segments;
     struct options_arguments positional;
-    const char *dest;
+    const char *dest, *secret_file;
     bool plan_only;
     bool preserve, sync, resume, dense, never_map;
     bool exchange_tcp;
@@ -59,6 +59,10 @@ static const struct argp_option options[] = {
      "HOST is asked over TCP, and says where to connect for RDMA",
      10},
     {"exchange-port", KEY_EXCHANGE_PORT, "N", 0, "With --exchange=tcp: the TCP port to ask (7476)",
+     10},
+    {"secret-file", KEY_SECRET_FILE, "FILE", 0,
+     "Prove to the server to know the secret in FILE, and have it prove so too "
+     "($RDMAPUT_SECRET_FILE)",
      10},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -129,6 +133,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                                                             UINT16_MAX);
         if (arguments->exchange_port == 0)
             argp_error(state, "--exchange-port: 0 is no port to connect to");
+        return 0;
+    case KEY_SECRET_FILE:
+        arguments->secret_file = arg;
         return 0;
     case ARGP_KEY_END:
         if (arguments->exchange_port && !arguments->exchange_tcp)
@@ -369,8 +376,8 @@ static void print_plan(const struct object *object)
     if (object->name[0])
         snprintf(name, sizeof name, "%s: ", object->name);
     error_mask(name);
-    printf("# %soffset, length, remote, path: %zu segments, %s bytes, an object of %s bytes\n", name,
-           plan_count(plan) - holes, number_or_dash(plan_bytes(plan), length),
+    printf("# %soffset, length, remote, path: %zu segments, %s bytes, an object of %s bytes\n",
+           name, plan_count(plan) - holes, number_or_dash(plan_bytes(plan), length),
            number_or_dash(plan_size(plan), size));
 }
 
@@ -464,7 +471,8 @@ static int meet_and_send(const struct delivery *delivery, struct sender_job *job
 {
     uint16_t port = delivery->arguments->exchange_port;
     struct exchange_meeting meeting;
-    if (exchange_meet(&job->target, port ? port : EXCHANGE_PORT, &meeting, err) < 0)
+    if (exchange_meet(&job->target, port ? port : EXCHANGE_PORT, job->secret != NULL, &meeting,
+                      err) < 0)
         return -1;
     job->meeting = &meeting;
     int rc = check_port(delivery, &meeting, err);
@@ -474,12 +482,13 @@ static int meet_and_send(const struct delivery *delivery, struct sender_job *job
     return rc;
 }
 
-static int deliver(struct delivery *delivery, struct error *err)
+static int deliver(struct delivery *delivery, const struct secret *secret, struct error *err)
 {
     const struct arguments *arguments = delivery->arguments;
     struct sender_job job = {
         .target = options_target(delivery->address.host, delivery->address.has_port,
                                  delivery->address.port, &arguments->connect, &arguments->common),
+        .secret = secret,
         .count = delivery->count,
         .many = delivery->many,
         .sync = arguments->sync,
@@ -491,6 +500,17 @@ static int deliver(struct delivery *delivery, struct error *err)
     };
     return arguments->exchange_tcp ? meet_and_send(delivery, &job, err)
                                    : send_objects(delivery, &job, err);
+}
+
+static int load_secret_and_deliver(struct delivery *delivery, struct error *err)
+{
+    struct secret secret;
+    const struct secret *known;
+    int rc = options_load_secret(delivery->arguments->secret_file, &secret, &known, err);
+    if (rc == 0)
+        rc = deliver(delivery, known, err);
+    secret_forget(&secret);
+    return rc;
 }
 
 int cmd_write(int argc, char **argv, struct error *err)
@@ -505,7 +525,8 @@ int cmd_write(int argc, char **argv, struct error *err)
         options_parse_segments(&arguments.segments, arguments.positional.items,
                                arguments.positional.count, &delivery.list, err) == 0 &&
         list_objects(&delivery, err) == 0 && check_single(&delivery, err) == 0)
-        rc = arguments.plan_only ? print_plans(&delivery, err) : deliver(&delivery, err);
+        rc = arguments.plan_only ? print_plans(&delivery, err)
+                                 : load_secret_and_deliver(&delivery, err);
     delivery_free(&delivery);
     free(arguments.positional.items);
     return rc;

@@ -103,6 +103,8 @@ static int read_answer(const struct exchange_stream *stream, bool *answered, str
     if (wire_decode_welcome(data, len, &welcome) == WIRE_OK)
         return 0;
     client_understand_refusal(stream->peer, data, len, err);
+    if (err->class == ERROR_UNAVAILABLE)
+        client_hint_secret(err);
     return error_is_set(err) ? -1 : foreign(stream, err);
 }
 
@@ -160,9 +162,10 @@ static int take_meet(const struct exchange_stream *stream, struct exchange_meeti
 }
 
 /* A server that has refused may no longer take a HELLO: its answer says why. */
-static void say_hello(const struct exchange_stream *stream)
+static void say_hello(const struct exchange_stream *stream, bool secret)
 {
-    struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ROLE_WRITE};
+    struct wire_hello hello = {
+        .version = WIRE_VERSION, .role = WIRE_ROLE_WRITE, .flags = secret ? WIRE_HELLO_SECRET : 0};
     struct error ignored = {.class = ERROR_NONE};
     uint8_t data[WIRE_HELLO_BYTES];
     size_t len = wire_encode_hello(&hello, data);
@@ -173,7 +176,8 @@ static int try_address(void *context, const struct sockaddr *dest, int64_t deadl
                        struct error *err)
 {
     struct exchange_meeting *meeting = context;
-    *meeting = (struct exchange_meeting){.fd = -1, .timeout = meeting->timeout};
+    *meeting = (struct exchange_meeting){
+        .fd = -1, .timeout = meeting->timeout, .secret = meeting->secret};
     address_format(dest, meeting->peer);
     meeting->fd = socket(dest->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (meeting->fd < 0)
@@ -184,7 +188,7 @@ static int try_address(void *context, const struct sockaddr *dest, int64_t deadl
     if (connect_stream(&stream, dest, err) < 0)
         goto fail;
     keep_alive(meeting->fd, meeting->timeout);
-    say_hello(&stream);
+    say_hello(&stream, meeting->secret);
     if (read_answer(&stream, answered, err) < 0 || take_meet(&stream, meeting, err) < 0)
         goto fail;
     return 0;
@@ -193,12 +197,12 @@ fail:
     return -1;
 }
 
-int exchange_meet(const struct client_target *target, uint16_t port,
+int exchange_meet(const struct client_target *target, uint16_t port, bool secret,
                   struct exchange_meeting *meeting, struct error *err)
 {
     struct client_target there = *target;
     there.port = port;
-    *meeting = (struct exchange_meeting){.fd = -1, .timeout = target->timeout};
+    *meeting = (struct exchange_meeting){.fd = -1, .timeout = target->timeout, .secret = secret};
     return client_reach(&there, try_address, meeting, err);
 }
 

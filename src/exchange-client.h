@@ -15,6 +15,7 @@
 struct exchange_meeting {
     int fd;                          /* of the TCP connection, non-blocking; READY comes there */
     uint64_t timeout;                /* ns; the target's */
+    bool secret;                     /* the RDMA connection is to prove one */
     char peer[ADDRESS_TEXT];         /* its other end */
     uint8_t token[WIRE_TOKEN_BYTES]; /* for the HELLO of the RDMA connection */
     unsigned count;                  /* 1 or more */
@@ -24,14 +25,14 @@ struct exchange_meeting {
 /*
  * Connects to the exchange port of target's host and learns what meeting holds. target says where,
  * how long (timeout: for connecting to each address, up to its answer) and whether to go on trying
- * while nobody listens; its port and its bind are those of the RDMA network, and not used. A signal
- * ends it.
+ * while nobody listens; its port and its bind are those of the RDMA network, and not used. secret: to
+ * be proved on the RDMA connection. A signal ends it.
  *
  * 0, and exchange_leave is due. -1 with *err: ERROR_UNAVAILABLE when nobody listens, ERROR_TEMPORARY
  * when nobody answers or the server closes the connection, ERROR_PROTOCOL when another program or
  * version answers, or what a REFUSAL says.
  */
-int exchange_meet(const struct client_target *target, uint16_t port,
+int exchange_meet(const struct client_target *target, uint16_t port, bool secret,
                   struct exchange_meeting *meeting, struct error *err);
 
 /* client_connect to the addresses of the meeting, in their order, instead of target's host: until one

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "clock.h"
 #include "fdio.h"
 #include "log.h"
+#include "secret.h"
 
 #define BACKLOG 64
 #define REST_NS (100 * CLOCK_NS_PER_MS)
@@ -170,7 +170,8 @@ static bool welcome(const struct exchange *exchange, struct exchange_guest *gues
     static const struct wire_welcome welcome = {.version = WIRE_VERSION};
     struct wire_message meet = {.type = WIRE_MEET};
     uint8_t data[WIRE_WELCOME_BYTES + WIRE_MESSAGE_BYTES];
-    if (getrandom(guest->token, WIRE_TOKEN_BYTES, 0) != WIRE_TOKEN_BYTES)
+    struct error ignored = {.class = ERROR_NONE};
+    if (secret_random(guest->token, WIRE_TOKEN_BYTES, &ignored) < 0)
         return false;
     memcpy(meet.meet.token, guest->token, WIRE_TOKEN_BYTES);
     strcpy(meet.meet.text, exchange->addresses);
@@ -182,7 +183,8 @@ static bool welcome(const struct exchange *exchange, struct exchange_guest *gues
 }
 
 /* Judges a HELLO that may not have come whole. 1: it is good; 0: more of it is due; -1: *err. */
-static int judge_hello(const struct exchange_guest *guest, struct error *err)
+static int judge_hello(const struct exchange *exchange, const struct exchange_guest *guest,
+                       struct error *err)
 {
     static const uint8_t no_token[WIRE_TOKEN_BYTES];
     struct wire_hello hello;
@@ -197,7 +199,7 @@ static int judge_hello(const struct exchange_guest *guest, struct error *err)
     if (hello.role != WIRE_ROLE_WRITE || memcmp(hello.token, no_token, sizeof no_token) != 0)
         return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL,
                          "this port answers no such request");
-    return 1;
+    return admission_check_hello(exchange->admission, &hello, err) < 0 ? -1 : 1;
 }
 
 /* Whether a descriptor that was read without result is only to be read later. */
@@ -214,7 +216,7 @@ static bool read_hello(struct exchange *exchange, struct exchange_guest *guest)
     if (n <= 0)
         return nothing_yet(n);
     guest->hello_len += (size_t)n;
-    int judgement = judge_hello(guest, &reason);
+    int judgement = judge_hello(exchange, guest, &reason);
     if (judgement < 0)
         return refuse(guest, &reason);
     return judgement == 0 || welcome(exchange, guest);
@@ -368,20 +370,12 @@ void exchange_work(struct exchange *exchange)
             break;
 }
 
-/* In a time that tells nothing of where they differ. */
-static bool same_token(const uint8_t *a, const uint8_t *b)
-{
-    volatile uint8_t difference = 0;
-    for (size_t i = 0; i < WIRE_TOKEN_BYTES; i++)
-        difference |= a[i] ^ b[i];
-    return difference == 0;
-}
-
 int exchange_claim(struct exchange *exchange, const uint8_t token[WIRE_TOKEN_BYTES])
 {
     for (unsigned i = 0; exchange->open && i < exchange->count; i++) {
         const struct exchange_guest *guest = &exchange->guests[i];
-        if (guest->state == EXCHANGE_WAITING && same_token(guest->token, token)) {
+        if (guest->state == EXCHANGE_WAITING &&
+            secret_equal(guest->token, token, WIRE_TOKEN_BYTES)) {
             int fd = guest->fd;
             remove_guest(exchange, i);
             return fd;

@@ -147,6 +147,17 @@ int options_parse_destination(const char *text, struct address *address, struct 
     return hint[0] ? error_hint(err, "%s", hint) : -1;
 }
 
+int options_load_secret(const char *file, struct secret *secret, const struct secret **result,
+                        struct error *err)
+{
+    const char *path = file ? file : getenv("RDMAPUT_SECRET_FILE");
+    *result = NULL;
+    if (!path || !path[0])
+        return 0;
+    *result = secret;
+    return secret_load(secret, path, err);
+}
+
 struct client_target options_target(const char *host, bool has_port, uint16_t port,
                                     const struct options_connect *connect,
                                     const struct options_common *common)

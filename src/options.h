@@ -13,6 +13,7 @@
 #include "client.h"
 #include "error.h"
 #include "plan.h"
+#include "secret.h"
 #include "segment.h"
 #include "source.h"
 
@@ -92,6 +93,11 @@ int options_plan(const struct options_segment_list *list, enum plan_order order,
 
 /* Parses HOST[:PORT][/NAME]; -1 with *err (64) and the right spelling as hint. address_free. */
 int options_parse_destination(const char *text, struct address *address, struct error *err);
+
+/* The secret of --secret-file FILE (NULL: not given), or else of $RDMAPUT_SECRET_FILE: *result becomes
+ * secret, or NULL where neither names a file. secret_forget. -1 with *err (66). */
+int options_load_secret(const char *file, struct secret *secret, const struct secret **result,
+                        struct error *err);
 
 /* The target of a destination; the port of HOST:PORT goes before --port. */
 struct client_target options_target(const char *host, bool has_port, uint16_t port,

@@ -65,14 +65,17 @@ static bool offer_probe(struct poster *poster, struct endpoint *endpoint)
 static int greet(struct poster *poster, struct endpoint *endpoint, int64_t deadline,
                  struct error *err)
 {
-    struct client_greeting greeting = {.role = WIRE_ROLE_POST, .token = poster->job->token};
+    struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ROLE_POST};
+    struct wire_welcome ignored;
     struct endpoint_answer answer;
     bool with_ticket = poster->job->length > 0;
     if (with_ticket && offer_probe(poster, endpoint)) {
-        greeting.probe_addr = (uint64_t)(uintptr_t)poster->probe.addr;
-        greeting.probe_rkey = poster->probe.mr->rkey;
+        hello.probe_addr = (uint64_t)(uintptr_t)poster->probe.addr;
+        hello.probe_rkey = poster->probe.mr->rkey;
     }
-    return client_greet(endpoint, with_ticket ? &greeting : NULL, deadline, &answer, err);
+    if (poster->job->token)
+        memcpy(hello.token, poster->job->token, WIRE_TOKEN_BYTES);
+    return client_greet(endpoint, with_ticket ? &hello : NULL, deadline, &ignored, &answer, err);
 }
 
 /* One attempt to connect (client_attempt). */

@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "exchange-stream.h"
+#include "handshake.h"
 #include "log.h"
 #include "memory.h"
 #include "session.h"
@@ -47,6 +48,7 @@ struct receiver {
     receiver_committed report;
     struct receiver_result *result;
     struct endpoint *endpoint;
+    struct handshake handshake;
     struct session session;
     struct memory memory; /* the slots */
     unsigned slot_count;
@@ -534,20 +536,21 @@ static int transfer(struct receiver *receiver, struct error *err)
 
 static int connect_session(struct receiver *receiver, struct error *err)
 {
-    static const struct wire_welcome welcome = {.version = WIRE_VERSION};
     uint8_t data[WIRE_WELCOME_BYTES];
     struct endpoint *endpoint = receiver->endpoint;
     unsigned objects = receiver->many ? WIRE_MAX_OBJECTS : 1;
     struct endpoint_wants wants = session_wants(receiver->slot_count, objects, 0);
-    unsigned len = (unsigned)wire_encode_welcome(&welcome, data);
     wants.max_sge = 1;
+    if (handshake_welcome(&receiver->handshake, err) < 0)
+        return -1;
+    unsigned len = (unsigned)wire_encode_welcome(&receiver->handshake.welcome, data);
     if (endpoint_create_queues(endpoint, &wants, NULL, err) < 0 ||
         session_open(&receiver->session, endpoint, receiver->slot_count, objects, endpoint->timeout,
                      err) < 0 ||
         endpoint_accept(endpoint, data, len, clock_after(endpoint->timeout), err) < 0)
         return -1;
     session_begin(&receiver->session);
-    return 0;
+    return handshake_as_server(&receiver->handshake, &receiver->session, err);
 }
 
 /* Whether what is there already may be gone on from: nothing was found wrong with it, nor has its
@@ -644,7 +647,8 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     if (!receiver)
         return error_set(err, ERROR_RESOURCE, STAGE_CONNECT, endpoint->peer, "out of memory");
     receiver->sink = job->sink;
-    receiver->many = job->many;
+    receiver->many = (job->hello->flags & WIRE_HELLO_MANY) != 0;
+    receiver->handshake = (struct handshake){.secret = job->secret, .hello = *job->hello};
     receiver->ready_fd = job->ready_fd;
     receiver->report = job->committed;
     receiver->result = result;
@@ -653,7 +657,7 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     receiver->slot_size = SLOT_SIZE;
     int rc = run(receiver, err);
     clean_up(receiver, rc < 0 && is_worth_keeping(receiver, err));
-    if (rc < 0 && !job->many && result->committed > 0) {
+    if (rc < 0 && !receiver->many && result->committed > 0) {
         /* The object is there, and only the client may not know: for this side it is a success. */
         error_clear(err);
         rc = 0;

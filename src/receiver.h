@@ -13,7 +13,9 @@
 #include "digest.h"
 #include "endpoint.h"
 #include "error.h"
+#include "secret.h"
 #include "sink.h"
+#include "wire.h"
 
 /* What one object came to. */
 struct receiver_object {
@@ -36,7 +38,8 @@ typedef void (*receiver_committed)(const char *peer, const struct receiver_objec
 /* A session to be. */
 struct receiver_job {
     struct sink *sink;
-    bool many;    /* objects, as the client's HELLO said */
+    const struct wire_hello *hello; /* what the client said as it connected */
+    const struct secret *secret;    /* to be proved, by both ends; NULL: none */
     int ready_fd; /* where READY goes, the connection of an exchange; -1: a message like any other */
     receiver_committed committed;
 };

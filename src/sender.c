@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "exchange-stream.h"
+#include "handshake.h"
 #include "loader.h"
 #include "log.h"
 #include "memory.h"
@@ -65,6 +66,7 @@ struct sender {
     const struct sender_job *job;
     struct sender_result *result;
     struct endpoint endpoint;
+    struct handshake handshake;
     struct session session;
     struct wire_message ready; /* the slots that were granted; type 0 before */
     struct memory memory;      /* the buffers to read into */
@@ -207,15 +209,20 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
     struct sender *sender = context;
     const struct sender_job *job = sender->job;
     unsigned objects = job->many ? WIRE_MAX_OBJECTS : 1;
-    struct client_greeting greeting = {.role = WIRE_ROLE_WRITE,
-                                       .many = job->many,
-                                       .token = job->meeting ? job->meeting->token : NULL};
+    struct wire_hello *hello = &sender->handshake.hello;
     struct endpoint_answer answer;
     struct endpoint_wants wants = session_wants(SLOT_COUNT, objects, MOST_WORKS + 1);
+    sender->handshake.secret = job->secret;
+    *hello = (struct wire_hello){.version = WIRE_VERSION,
+                                 .role = WIRE_ROLE_WRITE,
+                                 .flags = (job->many ? WIRE_HELLO_MANY : 0) |
+                                          (job->secret ? WIRE_HELLO_SECRET : 0)};
+    if (job->meeting)
+        memcpy(hello->token, job->meeting->token, WIRE_TOKEN_BYTES);
     if (endpoint_create_queues(endpoint, &wants, NULL, err) == 0 &&
         session_open(&sender->session, endpoint, SLOT_COUNT, objects, job->target.timeout, err) ==
             0 &&
-        client_greet(endpoint, &greeting, deadline, &answer, err) == 0)
+        client_greet(endpoint, hello, deadline, &sender->handshake.welcome, &answer, err) == 0)
         return 0;
     session_close(&sender->session);
     return -1;
@@ -847,7 +854,8 @@ static int run(struct sender *sender, struct error *err)
 {
     int64_t start = clock_now();
     session_begin(&sender->session);
-    int rc = start_worker(sender, err) == 0 && prepare_loads(sender, err) == 0 &&
+    int rc = handshake_as_client(&sender->handshake, &sender->session, err) == 0 &&
+                     start_worker(sender, err) == 0 && prepare_loads(sender, err) == 0 &&
                      transfer(sender, err) == 0 && close_session(sender, err) == 0
                  ? 0
                  : -1;

@@ -16,6 +16,7 @@
 #include "error.h"
 #include "exchange-client.h"
 #include "plan.h"
+#include "secret.h"
 #include "source.h"
 #include "wire.h"
 
@@ -41,6 +42,7 @@ typedef void (*sender_close)(void *context, size_t index, struct sender_object *
 
 struct sender_job {
     struct client_target target;
+    const struct secret *secret; /* to be proved, by both ends; NULL: none */
     const struct exchange_meeting *meeting; /* goes before target's host and port; NULL: none */
     size_t count; /* objects */
     bool many;    /* each is committed by itself, and fails by itself; else there is one */

@@ -60,6 +60,7 @@ struct request {
 
 struct server {
     const struct server_job *job;
+    struct admission admission;
     struct listener listener;
     struct exchange exchange;
     int abort_fd; /* readable: sessions are to end at once */
@@ -113,7 +114,8 @@ static int serve_write(struct serving *serving)
     struct sink *sink = serving->server->job->sink;
     bool many = (serving->hello.flags & WIRE_HELLO_MANY) != 0;
     struct receiver_job job = {.sink = sink,
-                               .many = many,
+                               .hello = &serving->hello,
+                               .secret = serving->server->admission.secret,
                                .ready_fd = serving->exchange_fd,
                                .committed = report_received};
     int rc = receiver_run(&serving->endpoint, &job, &result, &serving->error);
@@ -190,7 +192,7 @@ static int admit(struct server *server, const struct sockaddr *peer, struct requ
 {
     struct wire_hello *hello = &request->hello;
     const struct server_job *job = server->job;
-    if (admission_check(&job->admission, peer, err) < 0)
+    if (admission_check(&server->admission, peer, err) < 0)
         return -1;
     enum wire_result result = wire_decode_hello(request->conn.private_data,
                                                 request->conn.private_data_len, hello);
@@ -207,6 +209,8 @@ static int admit(struct server *server, const struct sockaddr *peer, struct requ
     if (!request->one_sided && hello->role != WIRE_ROLE_WRITE)
         return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL,
                          "this server answers no such request");
+    if (admission_check_hello(&server->admission, hello, err) < 0)
+        return -1;
     return request->one_sided ? 0 : claim_exchange(server, request, err);
 }
 
@@ -481,6 +485,8 @@ static int write_ticket(const struct server *server, struct error *err)
     if (!path)
         return 0;
     region_ticket(server->job->region, (const struct sockaddr *)&server->listener.addr, &ticket);
+    ticket.has_token = server->admission.secret != NULL;
+    memcpy(ticket.token, server->admission.token, TICKET_TOKEN_BYTES);
     ticket_format(&ticket, line);
     strcat(line, "\n");
     if (strcmp(path, "-") == 0) {
@@ -502,7 +508,7 @@ static int open_exchange(struct server *server, const char *lines, struct error 
         return 0;
     struct exchange_job exchange = {.port = *job->exchange_port,
                                     .addresses = lines,
-                                    .admission = &job->admission,
+                                    .admission = &server->admission,
                                     .timeout = job->timeout};
     return exchange_open(&server->exchange, &exchange, err);
 }
@@ -525,7 +531,7 @@ static int announce(struct server *server, struct error *err)
     if (rc == 0)
         log_note("serving on %s: %s, %s%s", lines[0] ? lines : "no address",
                  server->job->sink->description,
-                 admission_describe(&server->job->admission, who, sizeof who), exchange);
+                 admission_describe(&server->admission, who, sizeof who), exchange);
     free(lines);
     return rc;
 }
@@ -538,7 +544,8 @@ static int open_server(struct server *server, struct error *err)
     if (server->abort_fd < 0 || server->done_fd < 0)
         return error_set_errno(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, errno,
                                "cannot make an eventfd");
-    if (listener_open(&server->listener, job->bind, job->port, err) < 0)
+    if (admission_prepare(&server->admission, err) < 0 ||
+        listener_open(&server->listener, job->bind, job->port, err) < 0)
         return -1;
     if (job->ticket && region_publish(job->region, server->listener.ids[0], err) < 0)
         return -1;
@@ -548,7 +555,7 @@ static int open_server(struct server *server, struct error *err)
 
 int server_run(const struct server_job *job, struct error *err)
 {
-    struct server server = {.job = job, .abort_fd = -1, .done_fd = -1};
+    struct server server = {.job = job, .admission = job->admission, .abort_fd = -1, .done_fd = -1};
     int rc = open_server(&server, err);
     if (rc == 0)
         rc = loop(&server, err);

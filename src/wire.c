@@ -40,6 +40,7 @@ static const struct message_kind kinds[] = {
     [WIRE_CLOSE] = {"CLOSE", 4, false},
     [WIRE_PLACE] = {"PLACE", 44, false},
     [WIRE_MEET] = {"MEET", 24, true},
+    [WIRE_PROOF] = {"PROOF", 68, false},
 };
 
 struct writer {
@@ -153,6 +154,7 @@ size_t wire_encode_welcome(const struct wire_welcome *welcome, uint8_t buf[WIRE_
                                          WIRE_WELCOME_BYTES);
 
     put(&writer, 4, welcome->flags);
+    put_bytes(&writer, welcome->nonce, WIRE_NONCE_BYTES);
     return written(&writer);
 }
 
@@ -231,7 +233,7 @@ enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hel
     hello->probe_rkey = (uint32_t)get(&reader, 4);
     if (reader.left != 0 || !is_client_role(hello->role))
         return WIRE_BROKEN;
-    if (hello->flags & ~(hello->role == WIRE_ROLE_WRITE ? WIRE_HELLO_MANY : 0))
+    if (hello->flags & ~(hello->role == WIRE_ROLE_WRITE ? WIRE_HELLO_MANY | WIRE_HELLO_SECRET : 0))
         return WIRE_BROKEN;
     if (hello->role != WIRE_ROLE_POST && (hello->probe_addr || hello->probe_rkey))
         return WIRE_BROKEN;
@@ -251,7 +253,10 @@ enum wire_result wire_decode_welcome(const void *data, size_t len, struct wire_w
     if (result != WIRE_OK)
         return result;
     welcome->flags = (uint32_t)get(&reader, 4);
-    if (reader.left != 0 || role != WIRE_ROLE_SERVER || welcome->flags != 0)
+    get_bytes(&reader, welcome->nonce, WIRE_NONCE_BYTES);
+    if (reader.left != 0 || role != WIRE_ROLE_SERVER || welcome->flags & ~WIRE_WELCOME_SECRET)
+        return WIRE_BROKEN;
+    if (welcome->flags == 0 && !is_zero(welcome->nonce, WIRE_NONCE_BYTES))
         return WIRE_BROKEN;
     return WIRE_OK;
 }
@@ -419,6 +424,10 @@ static void encode_meet(struct writer *writer, const struct wire_message *messag
 static void encode_fields(struct writer *writer, const struct wire_message *message)
 {
     switch (message->type) {
+    case WIRE_PROOF:
+        put_bytes(writer, message->proof.nonce, WIRE_NONCE_BYTES);
+        put_bytes(writer, message->proof.code, WIRE_CODE_BYTES);
+        break;
     case WIRE_MEET:
         encode_meet(writer, message);
         break;
@@ -825,6 +834,10 @@ static const char *decode_meet(struct reader *reader, struct wire_message *messa
 static const char *decode_fields(struct reader *reader, struct wire_message *message)
 {
     switch (message->type) {
+    case WIRE_PROOF:
+        get_bytes(reader, message->proof.nonce, WIRE_NONCE_BYTES);
+        get_bytes(reader, message->proof.code, WIRE_CODE_BYTES);
+        break;
     case WIRE_MEET:
         return decode_meet(reader, message);
     case WIRE_OPEN:

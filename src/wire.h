@@ -11,12 +11,15 @@
  * length. Magic and version stand at the same place in every version.
  *
  *     HELLO    magic[4] "RPUT", version u8, role u8, length u16,
- *              flags u32 (WIRE_HELLO_MANY: role WRITE, several objects),
+ *              flags u32 (role WRITE; WIRE_HELLO_MANY: several objects, WIRE_HELLO_SECRET: it
+ *              knows a secret, and is to prove so),
  *              token[16] (role POST with a token, role WRITE after an exchange; else
  *              zeros),
  *              probe_addr u64, probe_rkey u32 (role POST; else zeros): a byte of the client's that
  *              the server may read, to find out whether its host is still there   40 bytes
- *     WELCOME  magic[4], version u8, role u8 (SERVER), length u16, flags u32 (zero) 12 bytes
+ *     WELCOME  magic[4], version u8, role u8 (SERVER), length u16,
+ *              flags u32 (WIRE_WELCOME_SECRET: as HELLO's),
+ *              nonce[32] (with it; else zeros)                                      44 bytes
  *     REFUSAL  magic[4], version u8, role u8 (SERVER), length u16, status u8, text_length u8,
  *              text[]                                                      10 to 130 bytes
  *
@@ -34,7 +37,8 @@
  *       the RDMA connection, with the token in its HELLO; OPEN
  *                                        <-----  READY, on the TCP connection
  *
- * The token is good for one RDMA connection, while its TCP connection lasts.
+ * The token is good for one RDMA connection, while its TCP connection lasts. A secret is proved on the
+ * RDMA connection, but who does not offer to do so is refused here too.
  *
  * A write session:
  *
@@ -49,6 +53,18 @@
  *       END     size, bytes, digests     ----->  compares, commits
  *                                        <-----  DONE    size, bytes, digests as stored
  *       compares, disconnects
+ *
+ * The secret. Where both HELLO and WELCOME say that there is a secret, proofs go before OPEN:
+ *
+ *       PROOF   a nonce, and a code      ----->  compares
+ *                                        <-----  PROOF   a code
+ *       compares
+ *
+ * The client's code is the HMAC-SHA-256, with the secret as key, of "rdmaput client", the HELLO, the
+ * WELCOME and the client's nonce, as sent; the server's is that of "rdmaput server" and the same. So
+ * both nonces, both roles and the version are in both. Nonces are random and used once. A server with
+ * a secret refuses a HELLO that has none, and a client with one a WELCOME that has none. A client of
+ * role POST sends the TOKEN of its ticket instead, which a server with a secret demands.
  *
  * Either side may send, at any time:
  *     ERROR     it gives up: status, text, hint. The session is over.
@@ -117,6 +133,7 @@
  *     PING     (nothing)
  *     PONG     (nothing)
  *     CLOSE    (nothing)
+ *     PROOF    nonce[32] (zeros from the server), code[32]
  *     MEET     token[16], text_length u16, zero u16, text[]: lines ADDR:PORT with '\n' between them
  *
  * A message of unknown type, with a length other than its own, with fields outside the limits
@@ -150,6 +167,8 @@
 #define WIRE_IDENTITY_BYTES 16
 
 #define WIRE_HELLO_MANY 1u
+#define WIRE_HELLO_SECRET 2u
+#define WIRE_WELCOME_SECRET 1u
 
 #define WIRE_OPEN_SYNC 1u     /* DONE only when all is on stable storage */
 #define WIRE_OPEN_PRESERVE 2u /* the object gets mode and times */
@@ -165,10 +184,12 @@
 
 /* Private data: the most that fits everywhere (RoCE: 56, 196 and 148 bytes). */
 #define WIRE_HELLO_BYTES 40
-#define WIRE_WELCOME_BYTES 12
+#define WIRE_WELCOME_BYTES 44
 #define WIRE_REFUSAL_MAX_BYTES 130
 #define WIRE_REFUSAL_MAX_TEXT 120
 #define WIRE_TOKEN_BYTES 16
+#define WIRE_NONCE_BYTES 32
+#define WIRE_CODE_BYTES 32
 
 /* The bytes that say how many there are to be, at the start of a message and of private data. */
 #define WIRE_HEADER_BYTES 4
@@ -193,6 +214,7 @@ struct wire_hello {
 struct wire_welcome {
     uint8_t version;
     uint32_t flags;
+    uint8_t nonce[WIRE_NONCE_BYTES];
 };
 
 struct wire_refusal {
@@ -218,6 +240,7 @@ enum wire_type {
     WIRE_CLOSE,
     WIRE_PLACE,
     WIRE_MEET,
+    WIRE_PROOF,
 };
 
 struct wire_extent {
@@ -303,6 +326,10 @@ struct wire_message {
             uint8_t token[WIRE_TOKEN_BYTES];
             char text[WIRE_MAX_MEET + 1]; /* 1 to WIRE_MAX_ADDRESSES lines */
         } meet;
+        struct {
+            uint8_t nonce[WIRE_NONCE_BYTES];
+            uint8_t code[WIRE_CODE_BYTES];
+        } proof;
     };
 };
 

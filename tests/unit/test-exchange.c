@@ -255,7 +255,7 @@ static void *visit_main(void *argument)
 {
     struct visit *visit = argument;
 
-    visit->rc = exchange_meet(&visit->target, visit->port, &visit->meeting, &visit->err);
+    visit->rc = exchange_meet(&visit->target, visit->port, false, &visit->meeting, &visit->err);
     eventfd_write(visit->done_fd, 1);
     return NULL;
 }
@@ -519,8 +519,9 @@ static void what_is_no_hello_is_refused(void **state)
         {"GET / HTTP/1.0\r\n\r\n", 18, 76},
         {"hey\n", 4, 76},
         {"RPUT\2", 5, 76}, /* another version, with a HELLO of its own */
-        {"RPUT\1\1\0\50\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40, 76},
+        {"RPUT\1\1\0\50\0\0\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40, 76},
         {"RPUT\1\2\0\50\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40, 76},
+        {"RPUT\1\1\0\50\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40, 69},
         {"RPUT\1\1\0\50\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40, 69},
         {"RPUT\1\2\0\50\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40, 69},
         {"RPUT\1\3\0\50\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40, 69},
@@ -932,7 +933,7 @@ static void visit_script(struct visit *visit, const void *bytes, size_t len, boo
     *visit = (struct visit){.target = {.host = "127.0.0.1", .timeout = timeout}};
     script.listen_fd = listen_somewhere(&visit->port);
     assert_int_equal(pthread_create(&thread, NULL, script_main, &script), 0);
-    visit->rc = exchange_meet(&visit->target, visit->port, &visit->meeting, &visit->err);
+    visit->rc = exchange_meet(&visit->target, visit->port, false, &visit->meeting, &visit->err);
     pthread_join(thread, NULL);
     close(script.listen_fd);
 }
@@ -1157,7 +1158,7 @@ static void that_nobody_listens_is_said_with_a_hint(void **state)
     int fd = bind_somewhere(&visit.port);
 
     (void)state;
-    visit.rc = exchange_meet(&visit.target, visit.port, &visit.meeting, &visit.err);
+    visit.rc = exchange_meet(&visit.target, visit.port, false, &visit.meeting, &visit.err);
     assert_failed(&visit, ERROR_UNAVAILABLE);
     assert_int_equal(visit.err.stage, STAGE_CONNECT);
     assert_string_equal(visit.err.hint,
@@ -1173,7 +1174,7 @@ static void the_wait_for_a_listener_ends(void **state)
     int fd = bind_somewhere(&visit.port);
 
     (void)state;
-    visit.rc = exchange_meet(&visit.target, visit.port, &visit.meeting, &visit.err);
+    visit.rc = exchange_meet(&visit.target, visit.port, false, &visit.meeting, &visit.err);
     assert_failed(&visit, ERROR_UNAVAILABLE);
     assert_in_range(clock_now() - start, 2 * SHORT_NS, 2 * SHORT_NS + 5 * CLOCK_NS_PER_S);
     close(fd);
@@ -1199,7 +1200,7 @@ static void a_server_that_starts_late_is_waited_for(void **state)
     (void)state;
     script.listen_fd = bind_somewhere(&visit.port);
     assert_int_equal(pthread_create(&thread, NULL, listen_late, &script), 0);
-    visit.rc = exchange_meet(&visit.target, visit.port, &visit.meeting, &visit.err);
+    visit.rc = exchange_meet(&visit.target, visit.port, false, &visit.meeting, &visit.err);
     pthread_join(thread, NULL);
     assert_met(&visit);
     exchange_leave(&visit.meeting);
@@ -1224,7 +1225,7 @@ static void a_host_that_is_none_is_not_found(void **state)
     struct visit visit = {.target = {.host = "256.1.1.1.", .timeout = LONG_NS}, .port = 1};
 
     (void)state;
-    visit.rc = exchange_meet(&visit.target, visit.port, &visit.meeting, &visit.err);
+    visit.rc = exchange_meet(&visit.target, visit.port, false, &visit.meeting, &visit.err);
     assert_failed(&visit, ERROR_UNAVAILABLE);
     assert_int_equal(visit.err.stage, STAGE_RESOLVE_ADDRESS);
 }

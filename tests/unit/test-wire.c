@@ -339,6 +339,15 @@ static void make_largest_meet(struct wire_message *message)
     memset(message->meet.text, 0xff, WIRE_MAX_MEET);
 }
 
+static void make_proof(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_PROOF};
+    for (int i = 0; i < WIRE_NONCE_BYTES; i++) {
+        message->proof.nonce[i] = (uint8_t)(0x10 + i);
+        message->proof.code[i] = (uint8_t)(0xd0 + i);
+    }
+}
+
 static void make_close(struct wire_message *message)
 {
     *message = (struct wire_message){.type = WIRE_CLOSE};
@@ -372,6 +381,7 @@ static const struct {
     {make_pong, 4},
     {make_meet, 41},
     {make_largest_meet, 24 + WIRE_MAX_MEET},
+    {make_proof, 68},
     {make_opened, 20},
     {make_placed_opened, 20},
     {make_place, 44},
@@ -443,6 +453,10 @@ static void assert_same_message(const struct wire_message *a, const struct wire_
 {
     assert_int_equal(a->type, b->type);
     switch (a->type) {
+    case WIRE_PROOF:
+        assert_memory_equal(a->proof.nonce, b->proof.nonce, WIRE_NONCE_BYTES);
+        assert_memory_equal(a->proof.code, b->proof.code, WIRE_CODE_BYTES);
+        break;
     case WIRE_MEET:
         assert_memory_equal(a->meet.token, b->meet.token, WIRE_TOKEN_BYTES);
         assert_string_equal(a->meet.text, b->meet.text);
@@ -1520,10 +1534,15 @@ static void a_welcome_makes_the_round_trip(void **state)
     uint8_t buf[WIRE_WELCOME_BYTES];
 
     (void)state;
-    assert_int_equal(wire_encode_welcome(&welcome, buf), WIRE_WELCOME_BYTES);
-    assert_int_equal(wire_decode_welcome(buf, sizeof(buf), &decoded), WIRE_OK);
-    assert_int_equal(decoded.version, WIRE_VERSION);
-    assert_int_equal(decoded.flags, 0);
+    for (uint32_t flags = 0; flags <= WIRE_WELCOME_SECRET; flags++) {
+        welcome.flags = flags;
+        memset(welcome.nonce, flags ? 0x3c : 0, WIRE_NONCE_BYTES);
+        assert_int_equal(wire_encode_welcome(&welcome, buf), WIRE_WELCOME_BYTES);
+        assert_int_equal(wire_decode_welcome(buf, sizeof(buf), &decoded), WIRE_OK);
+        assert_int_equal(decoded.version, WIRE_VERSION);
+        assert_int_equal(decoded.flags, flags);
+        assert_memory_equal(decoded.nonce, welcome.nonce, WIRE_NONCE_BYTES);
+    }
 }
 
 static void a_refusal_makes_the_round_trip(void **state)
@@ -1547,7 +1566,7 @@ static void a_refusal_makes_the_round_trip(void **state)
 static void bytes_of_private_data_are_as_specified(void **state)
 {
     static const uint8_t hello[] = {'R', 'P', 'U', 'T', 1, 2, 0, 40, 0, 0, 0, 0, 0xee, 0xee};
-    static const uint8_t welcome[] = {'R', 'P', 'U', 'T', 1, 0, 0, 12, 0, 0, 0, 0};
+    static const uint8_t welcome[WIRE_WELCOME_BYTES] = {'R', 'P', 'U', 'T', 1, 0, 0, 44};
     static const uint8_t refusal[] = {'R', 'P', 'U', 'T', 1, 0, 0, 14, 75, 4, 'b', 'u', 's', 'y'};
     uint8_t buf[PRIVATE_MAX + 1];
 
@@ -1689,7 +1708,7 @@ static void roles_are_checked(void **state)
     }
 }
 
-static void a_welcome_has_no_flags(void **state)
+static void a_welcome_knows_one_flag_and_has_a_nonce_only_with_it(void **state)
 {
     (void)state;
     for (unsigned bit = 0; bit < 32; bit++) {
@@ -1697,32 +1716,40 @@ static void a_welcome_has_no_flags(void **state)
         size_t len = encode_private(WELCOME, buf);
 
         put(buf + 8, 4, UINT32_C(1) << bit);
+        assert_private(WELCOME, buf, len, bit == 0 ? WIRE_OK : WIRE_BROKEN);
+    }
+    for (size_t at = 12; at < WIRE_WELCOME_BYTES; at++) {
+        uint8_t buf[PRIVATE_MAX + 1];
+        size_t len = encode_private(WELCOME, buf);
+
+        buf[at] = 1;
         assert_private(WELCOME, buf, len, WIRE_BROKEN);
+        put(buf + 8, 4, WIRE_WELCOME_SECRET);
+        assert_private(WELCOME, buf, len, WIRE_OK);
     }
 }
 
-static void only_a_write_has_several_objects(void **state)
+static void only_a_write_has_flags(void **state)
 {
     static const uint8_t roles[] = {WIRE_ROLE_WRITE, WIRE_ROLE_POST, WIRE_ROLE_CHECK};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(roles); i++) {
-        struct wire_hello hello = {
-            .version = WIRE_VERSION, .role = roles[i], .flags = WIRE_HELLO_MANY}, decoded;
-        uint8_t buf[WIRE_HELLO_BYTES];
-        bool writes = roles[i] == WIRE_ROLE_WRITE;
+        for (unsigned bit = 0; bit < 32; bit++) {
+            struct wire_hello hello = {
+                .version = WIRE_VERSION, .role = roles[i], .flags = UINT32_C(1) << bit}, decoded;
+            uint8_t buf[WIRE_HELLO_BYTES];
+            bool known = roles[i] == WIRE_ROLE_WRITE && bit < 2;
 
-        wire_encode_hello(&hello, buf);
-        assert_int_equal(wire_decode_hello(buf, sizeof(buf), &decoded),
-                         writes ? WIRE_OK : WIRE_BROKEN);
-        if (writes)
-            assert_int_equal(decoded.flags, WIRE_HELLO_MANY);
-        for (unsigned bit = 1; bit < 32; bit++) {
-            put(buf + 8, 4, UINT32_C(1) << bit);
-            assert_private(HELLO, buf, sizeof(buf), WIRE_BROKEN);
+            wire_encode_hello(&hello, buf);
+            assert_int_equal(wire_decode_hello(buf, sizeof(buf), &decoded),
+                             known ? WIRE_OK : WIRE_BROKEN);
+            if (known)
+                assert_int_equal(decoded.flags, hello.flags);
         }
     }
 }
+
 
 static void a_check_has_no_token(void **state)
 {
@@ -1872,8 +1899,8 @@ int main(void)
         cmocka_unit_test(a_check_has_no_token),
         cmocka_unit_test(only_a_post_has_a_probe),
         cmocka_unit_test(a_header_says_how_long_private_data_is),
-        cmocka_unit_test(a_welcome_has_no_flags),
-        cmocka_unit_test(only_a_write_has_several_objects),
+        cmocka_unit_test(a_welcome_knows_one_flag_and_has_a_nonce_only_with_it),
+        cmocka_unit_test(only_a_write_has_flags),
         cmocka_unit_test(a_refusal_has_a_status),
         cmocka_unit_test(a_refusals_text_fits),
         cmocka_unit_test(a_refusals_text_contains_no_nul),
