@@ -11,6 +11,7 @@
 #include "options.h"
 #include "poster.h"
 #include "report.h"
+#include "retry.h"
 #include "ticket.h"
 
 enum {
@@ -185,8 +186,29 @@ static void print_completion(uint64_t wr_id, uint64_t bytes, const char *status)
     printf("wr_id=%" PRIu64 " bytes=%" PRIu64 " status=%s\n", wr_id, bytes, status);
 }
 
+/* What the command line says is to be written. */
+struct content {
+    struct options_segment_list list;
+    struct source *source;
+    struct plan *plan;
+};
+
+static int open_content(struct content *content, struct error *err)
+{
+    return options_plan(&content->list, PLAN_AS_GIVEN, PLAN_TARGET_REGION, false, &content->source,
+                        &content->plan, err);
+}
+
+static void close_content(struct content *content)
+{
+    plan_free(content->plan);
+    source_free(content->source);
+    content->plan = NULL;
+    content->source = NULL;
+}
+
 static int post(const struct arguments *arguments, const struct region_address *region,
-                struct plan *plan, struct source *source, struct error *err)
+                const struct content *content, struct error *err)
 {
     struct poster_result result;
     bool with_ticket = region->ticket.length > 0;
@@ -202,8 +224,8 @@ static int post(const struct arguments *arguments, const struct region_address *
         .token = region->ticket.has_token ? region->ticket.token : NULL,
         .context = arguments->context,
         .flags = arguments->flags,
-        .plan = plan,
-        .source = source,
+        .plan = content->plan,
+        .source = content->source,
         .completed = print_completion,
     };
     if (poster_run(&job, &result, err) < 0)
@@ -213,13 +235,31 @@ static int post(const struct arguments *arguments, const struct region_address *
     return 0;
 }
 
+/* With pauses between, as often as --retry allows. Once it was connected, all is read anew, which a
+ * stream cannot be. */
+static int post_again_and_again(const struct arguments *arguments,
+                                const struct region_address *region, struct content *content,
+                                struct error *err)
+{
+    struct retry retry = {.most = arguments->connect.retry};
+    while (post(arguments, region, content, err) < 0) {
+        bool unread = err->stage <= STAGE_CONNECT;
+        if ((!unread && source_stream(content->source)) || !retry_after(&retry, err))
+            return -1;
+        if (unread)
+            continue;
+        close_content(content);
+        if (open_content(content, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int cmd_post(int argc, char **argv, struct error *err)
 {
     struct arguments arguments = {.flags = POSTER_SIGNALED};
-    struct options_segment_list list = {.items = NULL};
+    struct content content = {.source = NULL};
     struct region_address region = {.address = {.name = NULL}};
-    struct source *source = NULL;
-    struct plan *plan = NULL;
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     options_common_apply(&arguments.common);
@@ -228,12 +268,11 @@ int cmd_post(int argc, char **argv, struct error *err)
     int rc = -1;
     if (find_region(&arguments, &region, err) == 0 &&
         options_parse_segments(&arguments.segments, arguments.positional.items,
-                               arguments.positional.count, &list, err) == 0 &&
-        options_plan(&list, PLAN_AS_GIVEN, PLAN_TARGET_REGION, false, &source, &plan, err) == 0)
-        rc = post(&arguments, &region, plan, source, err);
-    plan_free(plan);
-    source_free(source);
-    options_free_segments(&list);
+                               arguments.positional.count, &content.list, err) == 0 &&
+        open_content(&content, err) == 0)
+        rc = post_again_and_again(&arguments, &region, &content, err);
+    close_content(&content);
+    options_free_segments(&content.list);
     address_free(&region.address);
     free(arguments.positional.items);
     return rc;

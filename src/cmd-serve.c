@@ -3,6 +3,7 @@
 #include "cmd-serve.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,8 @@ enum {
     KEY_MAP,
     KEY_EXCHANGE_PORT,
     KEY_SECRET_FILE,
+    KEY_MAX_SESSIONS,
+    KEY_MAX_MEMORY,
 };
 
 struct arguments {
@@ -54,6 +57,8 @@ struct arguments {
     uint16_t port, exchange_port;
     bool exchange;
     uint64_t wait;
+    unsigned max_sessions;
+    uint64_t max_memory;
     struct network *networks;
     size_t network_count;
 };
@@ -92,6 +97,10 @@ static const struct argp_option options[] = {
     {"secret-file", KEY_SECRET_FILE, "FILE", 0,
      "Only those that prove to know the secret in FILE, or that present the ticket "
      "($RDMAPUT_SECRET_FILE)",
+     20},
+    {"max-sessions", KEY_MAX_SESSIONS, "N", 0, "At most N sessions at once (256)", 20},
+    {"max-memory", KEY_MAX_MEMORY, "SIZE", 0,
+     "Pin at most SIZE for all sessions together; without it, what the limit of locked memory allows",
      20},
     {NULL, 0, NULL, 0, "How long:", 30},
     {"once", '1', NULL, 0, "Exit after one admitted transfer, with its status", 30},
@@ -137,6 +146,12 @@ static void check_combination(const struct arguments *arguments, struct argp_sta
         argp_error(state, "--dump goes with --region");
     if (arguments->ticket && arguments->region_size == 0)
         argp_error(state, "--ticket goes with --region");
+    if (arguments->ticket && arguments->max_memory > 0 &&
+        arguments->region_size > arguments->max_memory - server_least_memory())
+        argp_error(state,
+                   "--ticket pins the whole region, and --max-memory has no room for it and a "
+                   "session, which needs %" PRIu64 " bytes",
+                   server_least_memory());
     if (arguments->ticket && !arguments->bind)
         argp_error(state, "--ticket needs --bind ADDR, since memory is registered with one device");
 }
@@ -191,6 +206,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SECRET_FILE:
         arguments->secret_file = arg;
+        return 0;
+    case KEY_MAX_SESSIONS:
+        arguments->max_sessions = (unsigned)options_number(state, "--max-sessions", arg,
+                                                           SERVER_MAX_SESSIONS);
+        if (arguments->max_sessions == 0)
+            argp_error(state, "--max-sessions: at least one session is to be served");
+        return 0;
+    case KEY_MAX_MEMORY:
+        arguments->max_memory = options_size(state, "--max-memory", arg);
+        if (arguments->max_memory < server_least_memory())
+            argp_error(state, "--max-memory: a session needs %" PRIu64 " bytes",
+                       server_least_memory());
         return 0;
     case OPTIONS_BIND:
         arguments->bind = arg;
@@ -297,6 +324,8 @@ static int serve(const struct arguments *arguments, const struct secret *secret,
         .port = arguments->port,
         .timeout = arguments->common.timeout,
         .wait = arguments->wait,
+        .max_sessions = arguments->max_sessions,
+        .max_memory = arguments->max_memory,
         .once = arguments->once || sink->ops->single,
         .admission = {.networks = arguments->networks,
                       .count = arguments->network_count,

@@ -13,6 +13,7 @@
 #include "name.h"
 #include "options.h"
 #include "report.h"
+#include "retry.h"
 #include "sender.h"
 #include "wire.h"
 
@@ -184,6 +185,9 @@ struct object {
     size_t segment_count;
     struct source *source;
     struct plan *plan;
+    enum error_class failure; /* of many: what it failed of, by itself */
+    bool committed;
+    bool spent; /* it has a stream, and that may have been read */
 };
 
 /* What the command line comes to. */
@@ -194,6 +198,8 @@ struct delivery {
     bool many;
     struct object *objects;
     size_t count;
+    size_t *order; /* the objects that an attempt is for */
+    size_t order_count;
 };
 
 static int bad_name(const char *dest, const char *name, const char *problem, struct error *err)
@@ -313,12 +319,30 @@ static int list_single(struct delivery *delivery, struct error *err)
     return object->name ? 0 : out_of_memory(err);
 }
 
+/* Whether an object is neither committed nor beyond hope. */
+static bool is_open(const struct object *object)
+{
+    return !object->committed && !object->spent &&
+           (object->failure == ERROR_NONE || object->failure == ERROR_TEMPORARY);
+}
+
+/* What the next attempt is for. */
+static void list_open(struct delivery *delivery)
+{
+    delivery->order_count = 0;
+    for (size_t i = 0; i < delivery->count; i++)
+        if (is_open(&delivery->objects[i]))
+            delivery->order[delivery->order_count++] = i;
+}
+
 static int list_objects(struct delivery *delivery, struct error *err)
 {
     delivery->count = delivery->many ? delivery->list.count : 1;
     delivery->objects = calloc(delivery->count, sizeof *delivery->objects);
-    if (!delivery->objects)
+    delivery->order = calloc(delivery->count, sizeof *delivery->order);
+    if (!delivery->objects || !delivery->order)
         return out_of_memory(err);
+    list_open(delivery);
     return delivery->many ? list_many(delivery, err) : list_single(delivery, err);
 }
 
@@ -345,6 +369,7 @@ static void delivery_free(struct delivery *delivery)
         free(delivery->objects[i].name);
     }
     free(delivery->objects);
+    free(delivery->order);
     options_free_segments(&delivery->list);
     address_free(&delivery->address);
 }
@@ -406,7 +431,7 @@ static int open_object(void *context, size_t index, struct sender_object *result
 {
     struct delivery *delivery = context;
     const struct arguments *arguments = delivery->arguments;
-    struct object *object = &delivery->objects[index];
+    struct object *object = &delivery->objects[delivery->order[index]];
     struct source_attributes attributes = {.mode = 0};
     if ((!object->plan && open_sources(delivery, object, err) < 0) ||
         (arguments->preserve && source_attributes(object->source, &attributes, err) < 0) ||
@@ -429,8 +454,19 @@ static int open_object(void *context, size_t index, struct sender_object *result
 static void close_object(void *context, size_t index, struct sender_object *result)
 {
     struct delivery *delivery = context;
+    struct object *object = &delivery->objects[delivery->order[index]];
     (void)result;
-    close_sources(&delivery->objects[index]);
+    object->spent = source_stream(object->source) != NULL;
+    close_sources(object);
+}
+
+/* A sender_settled. */
+static void note_settled(void *context, size_t index, const struct error *cause)
+{
+    struct delivery *delivery = context;
+    struct object *object = &delivery->objects[delivery->order[index]];
+    object->committed = !cause;
+    object->failure = cause ? cause->class : ERROR_NONE;
 }
 
 /* A single object's sources are opened before a connection is made. */
@@ -489,17 +525,71 @@ static int deliver(struct delivery *delivery, const struct secret *secret, struc
         .target = options_target(delivery->address.host, delivery->address.has_port,
                                  delivery->address.port, &arguments->connect, &arguments->common),
         .secret = secret,
-        .count = delivery->count,
+        .count = delivery->order_count,
         .many = delivery->many,
         .sync = arguments->sync,
         .resume = arguments->resume,
         .map = !arguments->never_map && !arguments->exchange_tcp,
         .open = open_object,
         .close = close_object,
+        .settled = note_settled,
         .context = delivery,
     };
     return arguments->exchange_tcp ? meet_and_send(delivery, &job, err)
                                    : send_objects(delivery, &job, err);
+}
+
+/* Of what the delivery failed that can still succeed; else *err stands. */
+static void find_passing(const struct delivery *delivery, const struct error *err,
+                         struct error *passing)
+{
+    *passing = *err;
+    for (size_t i = 0; i < delivery->order_count; i++)
+        if (delivery->objects[delivery->order[i]].failure == ERROR_TEMPORARY)
+            passing->class = ERROR_TEMPORARY;
+}
+
+/* All attempts together, where there were several. */
+static int sum_up(const struct delivery *delivery, struct error *err)
+{
+    size_t committed = 0;
+    enum error_class first = err->class;
+    for (size_t i = delivery->count; i-- > 0;) {
+        committed += delivery->objects[i].committed;
+        if (!delivery->objects[i].committed && delivery->objects[i].failure != ERROR_NONE)
+            first = delivery->objects[i].failure;
+    }
+    if (committed == delivery->count)
+        return 0;
+    error_clear(err);
+    return error_set(err, first, STAGE_NONE, delivery->arguments->dest,
+                     "%zu of %zu objects were committed, and %zu were not", committed,
+                     delivery->count, delivery->count - committed);
+}
+
+/* With pauses between, as often as --retry allows. */
+static int deliver_again_and_again(struct delivery *delivery, const struct secret *secret,
+                                   struct error *err)
+{
+    struct retry retry = {.most = delivery->arguments->connect.retry};
+    int rc;
+    while ((rc = deliver(delivery, secret, err)) < 0) {
+        struct error passing;
+        find_passing(delivery, err, &passing);
+        list_open(delivery);
+        if (delivery->order_count == 0 || !retry_after(&retry, &passing)) {
+            if (passing.class == ERROR_INTERRUPTED)
+                *err = passing;
+            break;
+        }
+        error_clear(err);
+    }
+    if (retry.done > 0 && delivery->many && err->class != ERROR_INTERRUPTED) {
+        if (rc < 0)
+            log_error(err);
+        rc = sum_up(delivery, err);
+    }
+    return rc;
 }
 
 static int load_secret_and_deliver(struct delivery *delivery, struct error *err)
@@ -508,7 +598,7 @@ static int load_secret_and_deliver(struct delivery *delivery, struct error *err)
     const struct secret *known;
     int rc = options_load_secret(delivery->arguments->secret_file, &secret, &known, err);
     if (rc == 0)
-        rc = deliver(delivery, known, err);
+        rc = deliver_again_and_again(delivery, known, err);
     secret_forget(&secret);
     return rc;
 }

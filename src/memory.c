@@ -33,8 +33,7 @@ int memory_map(struct memory *memory, size_t bytes, struct error *err)
     return 0;
 }
 
-int memory_map_file(struct memory *memory, int fd, uint64_t offset, size_t bytes,
-                    struct error *err)
+int memory_map_file(struct memory *memory, int fd, uint64_t offset, size_t bytes, struct error *err)
 {
     char size[UNITS_TEXT];
     void *addr = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -119,6 +118,12 @@ static bool shrink(unsigned *count, size_t *size)
     else
         return false;
     return true;
+}
+
+void memory_fit_buffers(unsigned *count, size_t *size, uint64_t limit)
+{
+    while (*count * *size > limit && shrink(count, size))
+        ;
 }
 
 int memory_register_buffers(struct memory *memory, struct rdma_cm_id *id, bool remote,

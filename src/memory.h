@@ -45,6 +45,10 @@ int memory_register_write(struct memory *memory, struct rdma_cm_id *id, const ch
 int memory_register_buffers(struct memory *memory, struct rdma_cm_id *id, bool remote,
                             unsigned *count, size_t *size, const char *what, struct error *err);
 
+/* Makes *count and *size less, in the same order, until all the buffers have at most limit bytes, or
+ * there is no less. */
+void memory_fit_buffers(unsigned *count, size_t *size, uint64_t limit);
+
 /* The same rights as memory_register_write, in a domain that belongs to no connection yet. */
 int memory_register_region(struct memory *memory, struct ibv_pd *pd, const char *what,
                            struct error *err);

@@ -109,10 +109,14 @@ void options_common_apply(const struct options_common *options)
 
 /* ---- options of commands that connect ------------------------------------------------------ */
 
+#define MOST_RETRIES 1000000
+
 static const struct argp_option connect_options[] = {
     {"bind", OPTIONS_BIND, "ADDR", 0, "Connect from this address, and so over its device", 50},
     {"port", OPTIONS_PORT, "N", 0, "The server's port, where none is named (7475)", 50},
     {"wait", OPTIONS_WAIT, "TIME", 0, "Keep trying that long while nobody listens yet", 50},
+    {"retry", OPTIONS_RETRY, "N", 0,
+     "After a failure that may pass (75: busy, gone, silent) try again, N times at most", 50},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -130,6 +134,9 @@ static error_t parse_connect(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTIONS_WAIT:
         options->wait = options_time(state, "--wait", arg);
+        return 0;
+    case OPTIONS_RETRY:
+        options->retry = (unsigned)options_number(state, "--retry", arg, MOST_RETRIES);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

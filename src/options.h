@@ -24,6 +24,7 @@ enum {
     OPTIONS_BIND,
     OPTIONS_PORT,
     OPTIONS_WAIT,
+    OPTIONS_RETRY,
     OPTIONS_SEGMENTS_FROM,
     OPTIONS_LITERAL,
     OPTIONS_OWN_KEYS,
@@ -38,6 +39,7 @@ struct options_connect {
     const char *bind;
     uint16_t port; /* 0: not given */
     uint64_t wait; /* ns */
+    unsigned retry; /* times */
 };
 
 struct options_segments {

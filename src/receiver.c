@@ -47,6 +47,8 @@ struct receiver {
     int ready_fd;
     receiver_committed report;
     struct receiver_result *result;
+    uint64_t memory_limit;
+    bool may_map; /* placed slots fit besides the ordinary ones */
     struct endpoint *endpoint;
     struct handshake handshake;
     struct session session;
@@ -164,7 +166,8 @@ static int take_open(struct receiver *receiver, const struct wire_message *open,
     opened->begin = (struct storing_job){.kind = STORING_BEGIN,
                                          .object = object,
                                          .request = &opened->request,
-                                         .map = (open->open.flags & WIRE_OPEN_MAP) != 0};
+                                         .map = receiver->may_map &&
+                                                (open->open.flags & WIRE_OPEN_MAP) != 0};
     worker_submit(receiver->worker, &opened->begin);
     return 0;
 }
@@ -534,11 +537,36 @@ static int transfer(struct receiver *receiver, struct error *err)
     }
 }
 
+uint64_t receiver_least_memory(void)
+{
+    return session_memory(SLOT_COUNT, 2) + WIRE_MIN_SLOT_SIZE;
+}
+
+uint64_t receiver_wanted_memory(void)
+{
+    return session_memory(SLOT_COUNT, WIRE_MAX_OBJECTS) + 2 * SLOT_COUNT * SLOT_SIZE;
+}
+
+/* Fewer objects at a time, and fewer and smaller slots, where there is not the memory for all. Returns
+ * how many objects. */
+static unsigned fit_memory(struct receiver *receiver)
+{
+    unsigned objects = receiver->many ? WIRE_MAX_OBJECTS : 1;
+    uint64_t limit = receiver->memory_limit;
+    while (objects > 2 && session_memory(SLOT_COUNT, objects) > limit / 4)
+        objects /= 2;
+    uint64_t messages = session_memory(SLOT_COUNT, objects);
+    uint64_t left = limit > messages ? limit - messages : 0;
+    memory_fit_buffers(&receiver->slot_count, &receiver->slot_size, left);
+    receiver->may_map = left >= 2 * receiver->slot_count * receiver->slot_size;
+    return objects;
+}
+
 static int connect_session(struct receiver *receiver, struct error *err)
 {
     uint8_t data[WIRE_WELCOME_BYTES];
     struct endpoint *endpoint = receiver->endpoint;
-    unsigned objects = receiver->many ? WIRE_MAX_OBJECTS : 1;
+    unsigned objects = fit_memory(receiver);
     struct endpoint_wants wants = session_wants(receiver->slot_count, objects, 0);
     wants.max_sge = 1;
     if (handshake_welcome(&receiver->handshake, err) < 0)
@@ -649,6 +677,7 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     receiver->sink = job->sink;
     receiver->many = (job->hello->flags & WIRE_HELLO_MANY) != 0;
     receiver->handshake = (struct handshake){.secret = job->secret, .hello = *job->hello};
+    receiver->memory_limit = job->memory;
     receiver->ready_fd = job->ready_fd;
     receiver->report = job->committed;
     receiver->result = result;

@@ -42,7 +42,12 @@ struct receiver_job {
     const struct secret *secret;    /* to be proved, by both ends; NULL: none */
     int ready_fd; /* where READY goes, the connection of an exchange; -1: a message like any other */
     receiver_committed committed;
+    uint64_t memory; /* bytes that the session may pin: receiver_least_memory or more */
 };
+
+/* The pinned memory without which no session works, and that with which it has all it can use. */
+uint64_t receiver_least_memory(void);
+uint64_t receiver_wanted_memory(void);
 
 /*
  * Receives one object, or many, on an adopted endpoint: makes its queues

@@ -56,6 +56,7 @@ enum state {
 
 /* An object that was opened at the server and has no DONE yet. */
 struct pending {
+    size_t index;               /* of the job's objects */
     bool failed;                /* and was reported */
     struct digest_value digest; /* with its END */
     uint64_t kept;
@@ -287,8 +288,8 @@ static int prepare_loads(struct sender *sender, struct error *err)
 /* ---- an object fails ----------------------------------------------------------------------- */
 
 /* Of many objects one that fails is reported, and the session goes on. */
-static int fail_object(struct sender *sender, const char *name, const struct error *cause,
-                       struct error *err)
+static int fail_object(struct sender *sender, size_t index, const char *name,
+                       const struct error *cause, struct error *err)
 {
     if (!sender->job->many) {
         *err = *cause;
@@ -298,6 +299,7 @@ static int fail_object(struct sender *sender, const char *name, const struct err
     if (name[0])
         error_nest(&named, name);
     log_error(&named);
+    sender->job->settled(sender->job->context, index, cause);
     sender->result->failed++;
     if (!error_is_set(&sender->first_failure))
         sender->first_failure = named;
@@ -308,7 +310,7 @@ static int fail_present(struct sender *sender, const struct error *cause, struct
 {
     present(sender)->failed = true;
     sender->state = STATE_DROPPING;
-    return fail_object(sender, present(sender)->name, cause, err);
+    return fail_object(sender, present(sender)->index, present(sender)->name, cause, err);
 }
 
 /* ---- what goes to the server --------------------------------------------------------------- */
@@ -400,7 +402,7 @@ static int send_open(struct sender *sender, struct error *err)
         memcpy(open.open.identity, object->identity, sizeof open.open.identity);
     snprintf(open.open.name, sizeof open.open.name, "%s", object->name);
     struct pending *pending = find_pending(sender, sender->opened++);
-    *pending = (struct pending){.failed = false};
+    *pending = (struct pending){.index = sender->next - 1};
     snprintf(pending->name, sizeof pending->name, "%s", object->name);
     error_mask(pending->name);
     sender->kept = 0;
@@ -511,7 +513,7 @@ static int take_opened_sources(struct sender *sender, struct task *task, struct 
         return send_open(sender, err);
     }
     sender->state = STATE_NONE;
-    return fail_object(sender, "", &task->error, err);
+    return fail_object(sender, sender->next - 1, "", &task->error, err);
 }
 
 static int take_recall(struct sender *sender, struct task *task, struct error *err)
@@ -669,7 +671,7 @@ static int take_failed(struct sender *sender, const struct wire_message *message
     if (object == sender->opened - 1 && is_open(sender))
         return fail_present(sender, &cause, err);
     pending->failed = true;
-    return fail_object(sender, pending->name, &cause, err);
+    return fail_object(sender, pending->index, pending->name, &cause, err);
 }
 
 static int take_done(struct sender *sender, const struct wire_message *message, struct error *err)
@@ -686,8 +688,9 @@ static int take_done(struct sender *sender, const struct wire_message *message, 
         struct error cause = {.class = ERROR_NONE};
         error_set(&cause, ERROR_DATA, STAGE_COMMIT, sender->endpoint.peer,
                   "the server committed something else than was sent: the checksums differ");
-        return fail_object(sender, pending->name, &cause, err);
+        return fail_object(sender, pending->index, pending->name, &cause, err);
     }
+    sender->job->settled(sender->job->context, pending->index, NULL);
     sender->result->digest = message->done.digest;
     sender->result->committed++;
     sender->result->committed_bytes += message->done.digest.bytes;

@@ -40,28 +40,32 @@ typedef int (*sender_open)(void *context, size_t index, struct sender_object *ob
                            struct error *err);
 typedef void (*sender_close)(void *context, size_t index, struct sender_object *object);
 
+/* The object was committed (cause NULL), or failed by itself, of many. On the calling thread. */
+typedef void (*sender_settled)(void *context, size_t index, const struct error *cause);
+
 struct sender_job {
     struct client_target target;
-    const struct secret *secret; /* to be proved, by both ends; NULL: none */
+    const struct secret *secret;            /* to be proved, by both ends; NULL: none */
     const struct exchange_meeting *meeting; /* goes before target's host and port; NULL: none */
-    size_t count; /* objects */
-    bool many;    /* each is committed by itself, and fails by itself; else there is one */
-    bool sync;    /* durable before it counts as committed */
+    size_t count;                           /* objects */
+    bool many; /* each is committed by itself, and fails by itself; else there is one */
+    bool sync; /* durable before it counts as committed */
     bool resume;
     bool map; /* write straight into the object, where the server can have that; more rkeys then
                * come as messages */
     sender_open open;
     sender_close close;
+    sender_settled settled;
     void *context;
 };
 
 struct sender_result {
-    struct digest_value digest;         /* of what the server committed, the last object's */
-    size_t committed, failed;           /* objects */
-    uint64_t committed_bytes;           /* of data, in all of them */
-    uint64_t acknowledged;              /* bytes the server has stored */
-    uint64_t kept;                      /* bytes it had from earlier sessions, and has committed */
-    uint64_t sent;                      /* bytes that were written with RDMA */
+    struct digest_value digest; /* of what the server committed, the last object's */
+    size_t committed, failed;   /* objects */
+    uint64_t committed_bytes;   /* of data, in all of them */
+    uint64_t acknowledged;      /* bytes the server has stored */
+    uint64_t kept;              /* bytes it had from earlier sessions, and has committed */
+    uint64_t sent;              /* bytes that were written with RDMA */
     uint64_t work_requests, gather_entries, chunks;
     uint64_t pinned;      /* bytes of registered memory here */
     uint64_t duration_ns; /* from the established connection to the last DONE */

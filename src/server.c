@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "budget.h"
 #include "clock.h"
 #include "device.h"
 #include "exchange.h"
@@ -26,7 +28,9 @@
 #include "units.h"
 #include "wire.h"
 
-#define MOST_SESSIONS 256
+#define USUAL_SESSIONS 256
+/* A session's: event channels, queues, the worker, files. */
+#define FILES_PER_SESSION 16
 #define MOST_WAITING 16
 #define WAITING_NS (1 * CLOCK_NS_PER_S)
 #define STAY_MS 500
@@ -39,6 +43,7 @@ struct serving {
     struct server *server;
     pthread_t thread;
     struct endpoint endpoint;
+    struct budget_share share;
     bool one_sided; /* a `post` into the region */
     struct wire_hello hello;
     int exchange_fd; /* -1: none */
@@ -61,12 +66,12 @@ struct request {
 struct server {
     const struct server_job *job;
     struct admission admission;
+    struct budget budget;
     struct listener listener;
     struct exchange exchange;
     int abort_fd; /* readable: sessions are to end at once */
     int done_fd;  /* readable: a session has ended */
     struct serving *sessions;
-    unsigned session_count;
     struct request waiting[MOST_WAITING];
     unsigned waiting_count;
     bool draining, aborting;
@@ -117,6 +122,7 @@ static int serve_write(struct serving *serving)
                                .hello = &serving->hello,
                                .secret = serving->server->admission.secret,
                                .ready_fd = serving->exchange_fd,
+                               .memory = serving->share.bytes,
                                .committed = report_received};
     int rc = receiver_run(&serving->endpoint, &job, &result, &serving->error);
     serving->admitted = result.admitted;
@@ -166,12 +172,6 @@ static int start_session(struct serving *serving)
 
 /* ---- admission ----------------------------------------------------------------------------- */
 
-static int busy(struct error *err)
-{
-    error_set(err, ERROR_TEMPORARY, STAGE_CONNECT, NULL, "busy with another session");
-    return error_hint(err, "try again when it has ended");
-}
-
 /* A writer with a token is one that has met this server over TCP before. */
 static int claim_exchange(struct server *server, struct request *request, struct error *err)
 {
@@ -214,12 +214,6 @@ static int admit(struct server *server, const struct sockaddr *peer, struct requ
     return request->one_sided ? 0 : claim_exchange(server, request, err);
 }
 
-static bool is_busy(const struct server *server)
-{
-    unsigned most = server->job->sink->ops->exclusive || server->job->once ? 1 : MOST_SESSIONS;
-    return server->session_count >= most;
-}
-
 static void note_refusal(const struct sockaddr *peer, const struct error *reason)
 {
     char text[ADDRESS_TEXT];
@@ -234,7 +228,8 @@ static void turn_away(struct request *request, const struct error *reason)
     fdio_close(&request->exchange_fd);
 }
 
-static void begin_session(struct server *server, struct request *request)
+/* 0, also when it failed and the client was told; -1 with *err when there is no room for it now. */
+static int begin_session(struct server *server, struct request *request, struct error *err)
 {
     struct rdma_cm_id *id = request->id;
     struct error failed = {.class = ERROR_NONE};
@@ -242,7 +237,11 @@ static void begin_session(struct server *server, struct request *request)
     if (!serving) {
         error_set(&failed, ERROR_RESOURCE, STAGE_CONNECT, NULL, "out of memory");
         turn_away(request, &failed);
-        return;
+        return 0;
+    }
+    if (budget_take(&server->budget, rdma_get_peer_addr(id), &serving->share, err) < 0) {
+        free(serving);
+        return -1;
     }
     serving->server = server;
     serving->exchange_fd = request->exchange_fd;
@@ -254,8 +253,7 @@ static void begin_session(struct server *server, struct request *request)
         if (rc == 0) {
             serving->next = server->sessions;
             server->sessions = serving;
-            server->session_count++;
-            return;
+            return 0;
         }
         error_set_errno(&failed, ERROR_RESOURCE, STAGE_CONNECT, serving->endpoint.peer, rc,
                         "cannot start a session");
@@ -264,24 +262,26 @@ static void begin_session(struct server *server, struct request *request)
     refuse(id, &failed);
     endpoint_close(&serving->endpoint);
     fdio_close(&serving->exchange_fd);
+    budget_return(&server->budget, &serving->share);
     free(serving);
-}
-
-static void turn_away_busy(struct request *request)
-{
-    struct error reason = {.class = ERROR_NONE};
-    busy(&reason);
-    turn_away(request, &reason);
+    return 0;
 }
 
 static void begin_or_wait(struct server *server, struct request *request)
 {
-    if (!is_busy(server))
-        begin_session(server, request);
-    else if (server->waiting_count < MOST_WAITING)
+    struct error busy = {.class = ERROR_NONE};
+    if (begin_session(server, request, &busy) == 0)
+        return;
+    if (server->waiting_count < MOST_WAITING)
         server->waiting[server->waiting_count++] = *request;
     else
-        turn_away_busy(request);
+        turn_away(request, &busy);
+}
+
+static int ending(struct error *err)
+{
+    error_set(err, ERROR_TEMPORARY, STAGE_CONNECT, NULL, "the server is about to end");
+    return error_hint(err, "try again when there is another one, or have --retry do so");
 }
 
 /* Lets waiting clients in, in order, and turns away those that have waited long enough. */
@@ -290,10 +290,12 @@ static void take_waiting(struct server *server)
     unsigned left = 0;
     for (unsigned i = 0; i < server->waiting_count; i++) {
         struct request *request = &server->waiting[i];
-        if (!server->draining && !server->finished && !is_busy(server))
-            begin_session(server, request);
-        else if (server->draining || server->finished || clock_now() >= request->until)
-            turn_away_busy(request);
+        struct error busy = {.class = ERROR_NONE};
+        bool ends = server->draining || server->finished;
+        if ((ends ? ending(&busy) : begin_session(server, request, &busy)) == 0)
+            continue;
+        if (ends || clock_now() >= request->until)
+            turn_away(request, &busy);
         else
             server->waiting[left++] = *request;
     }
@@ -340,7 +342,7 @@ static void collect(struct server *server, struct error *err)
         }
         pthread_join(serving->thread, NULL);
         *at = serving->next;
-        server->session_count--;
+        budget_return(&server->budget, &serving->share);
         if (serving->admitted) {
             server->wait_until = CLOCK_NEVER;
             if (server->job->once && !server->finished) {
@@ -360,9 +362,9 @@ static void heed_signals(struct server *server)
         take_waiting(server); /* turned away while their channel is there, the listener's */
         exchange_close(&server->exchange);
         listener_close(&server->listener);
-        if (server->session_count > 0)
+        if (server->sessions)
             log_note("%s: no new sessions; %u running; once more to abort",
-                     strsignal(signals_last()), server->session_count);
+                     strsignal(signals_last()), server->budget.count);
     }
     if (count > 1 && !server->aborting) {
         server->aborting = true;
@@ -378,7 +380,7 @@ static int wait_for_work(struct server *server)
         {.fd = server->draining ? -1 : signals_fd(), .events = POLLIN},
         {.fd = server->done_fd, .events = POLLIN}};
     unsigned count = 3 + exchange_poll_fds(&server->exchange, fds + 3, EXCHANGE_FDS);
-    int64_t moment = server->session_count > 0 ? CLOCK_NEVER : server->wait_until;
+    int64_t moment = server->sessions ? CLOCK_NEVER : server->wait_until;
     if (server->waiting_count > 0 && server->waiting[0].until < moment)
         moment = server->waiting[0].until;
     if (exchange_deadline(&server->exchange) < moment)
@@ -402,12 +404,12 @@ static int loop(struct server *server, struct error *err)
         take_waiting(server);
         if (server->finished)
             return error_is_set(err) ? -1 : 0;
-        if (server->draining && server->session_count == 0)
+        if (server->draining && !server->sessions)
             return 0;
         exchange_work(&server->exchange);
         if (!server->draining && take_requests(server, err) < 0)
             return -1;
-        if (server->session_count == 0 && clock_now() >= server->wait_until)
+        if (!server->sessions && clock_now() >= server->wait_until)
             return nobody_came(server, err);
         if (wait_for_work(server) < 0 && errno != EINTR)
             return error_set_errno(err, ERROR_BUG, STAGE_LISTEN, NULL, errno, "poll failed");
@@ -553,9 +555,52 @@ static int open_server(struct server *server, struct error *err)
     return announce(server, err);
 }
 
+uint64_t server_least_memory(void)
+{
+    return receiver_least_memory();
+}
+
+/* The limit of locked memory, for those who are not above it. */
+static uint64_t locked_memory(void)
+{
+    struct rlimit limit;
+    if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return BUDGET_UNLIMITED;
+    return limit.rlim_cur;
+}
+
+static void set_budget(struct server *server)
+{
+    const struct server_job *job = server->job;
+    bool alone = job->sink->ops->exclusive || job->once;
+    unsigned most = job->max_sessions ? job->max_sessions : USUAL_SESSIONS;
+    server->budget = (struct budget){.most_sessions = alone ? 1 : most,
+                                     .most_bytes = job->max_memory ? job->max_memory
+                                                                   : locked_memory(),
+                                     .least = receiver_least_memory(),
+                                     .wanted = receiver_wanted_memory()};
+    if (job->ticket && server->budget.most_bytes != BUDGET_UNLIMITED)
+        server->budget.most_bytes -= job->region->memory.bytes < server->budget.most_bytes
+                                         ? job->region->memory.bytes
+                                         : server->budget.most_bytes;
+}
+
+/* As many as the system lets it have, if need be: many sessions are many descriptors. */
+static void raise_file_limit(const struct server *server)
+{
+    struct rlimit limit;
+    rlim_t wanted = (server->budget.most_sessions + 4) * FILES_PER_SESSION;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int server_run(const struct server_job *job, struct error *err)
 {
     struct server server = {.job = job, .admission = job->admission, .abort_fd = -1, .done_fd = -1};
+    set_budget(&server);
+    raise_file_limit(&server);
     int rc = open_server(&server, err);
     if (rc == 0)
         rc = loop(&server, err);

@@ -21,11 +21,14 @@ struct server_job {
     uint64_t wait;               /* ns: how long to wait for the first transfer; 0: for ever */
     bool once;                   /* exit after one admitted transfer, with its status */
     struct admission admission;
-    struct sink *sink;      /* not owned */
-    struct region *region;  /* not owned; NULL: the sink is no region */
+    unsigned max_sessions; /* at once; 0: as many as work without ado */
+    uint64_t
+        max_memory;    /* bytes that all sessions together may pin; 0: the limit of locked memory */
+    struct sink *sink; /* not owned */
+    struct region *region;         /* not owned; NULL: the sink is no region */
     const uint16_t *exchange_port; /* NULL: none; 0: any free one */
-    const char *ready_file; /* NULL: none */
-    const char *ticket;     /* where the ticket goes, "-": standard output; NULL: none */
+    const char *ready_file;        /* NULL: none */
+    const char *ticket;            /* where the ticket goes, "-": standard output; NULL: none */
 };
 
 /*
@@ -35,5 +38,10 @@ struct server_job {
  * sessions are printed as they occur.
  */
 int server_run(const struct server_job *job, struct error *err);
+
+/* The least max_memory that works, in bytes. */
+uint64_t server_least_memory(void);
+
+#define SERVER_MAX_SESSIONS 4096
 
 #endif

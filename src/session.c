@@ -26,6 +26,11 @@ unsigned session_messages(unsigned slots, unsigned objects)
     return slots + wire_extra_messages(objects);
 }
 
+uint64_t session_memory(unsigned slots, unsigned objects)
+{
+    return 2 * (uint64_t)session_messages(slots, objects) * WIRE_MESSAGE_BYTES;
+}
+
 struct endpoint_wants session_wants(unsigned slots, unsigned objects, unsigned works)
 {
     unsigned messages = session_messages(slots, objects);

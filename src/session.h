@@ -49,6 +49,9 @@ struct session {
 /* How many messages may be under way in a session with that many slots and objects. */
 unsigned session_messages(unsigned slots, unsigned objects);
 
+/* The pinned memory of these messages, in bytes. */
+uint64_t session_memory(unsigned slots, unsigned objects);
+
 /* Queue entries for such a session, each slot filled by at most works work requests. */
 struct endpoint_wants session_wants(unsigned slots, unsigned objects, unsigned works);
 

@@ -445,6 +445,12 @@ static const struct file *find_stream(const struct source *source)
     return NULL;
 }
 
+const char *source_stream(const struct source *source)
+{
+    const struct file *stream = find_stream(source);
+    return stream ? stream->path : NULL;
+}
+
 /* By whatever paths. */
 static bool are_one_file(const struct source *source)
 {

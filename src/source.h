@@ -39,6 +39,9 @@ void source_free(struct source *source);
 int source_add(struct source *source, const struct segment *segment, bool sparse, struct plan *plan,
                struct error *err);
 
+/* The path of a stream, which can be read only once; NULL when there is none. */
+const char *source_stream(const struct source *source);
+
 /* The path of a file, as it was given. */
 const char *source_path(const struct source *source, unsigned file);
 

@@ -168,6 +168,7 @@ static int setup(void **state)
     bench->receiver = (struct receiver){.sink = &bench->sink.sink,
                                         .many = true,
                                         .ready_fd = -1,
+                                        .may_map = true,
                                         .report = ignore_committed,
                                         .result = &bench->result,
                                         .endpoint = &bench->endpoint,

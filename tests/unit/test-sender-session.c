@@ -40,6 +40,8 @@ struct bench {
     uint64_t sizes[MOST_OBJECTS]; /* of the objects' files */
     bool fail_open[MOST_OBJECTS];
     unsigned opened, closed;
+    bool settled[MOST_OBJECTS];
+    enum error_class causes[MOST_OBJECTS]; /* of those that failed */
     struct error err;
 };
 
@@ -107,6 +109,16 @@ static void close_file(void *context, size_t index, struct sender_object *object
     bench->closed++;
 }
 
+/* A sender_settled. */
+static void note_settled(void *context, size_t index, const struct error *cause)
+{
+    struct bench *bench = context;
+
+    assert_false(bench->settled[index]);
+    bench->settled[index] = true;
+    bench->causes[index] = cause ? cause->class : ERROR_NONE;
+}
+
 /* ---- a session ----------------------------------------------------------------------------- */
 
 static int setup(void **state)
@@ -125,6 +137,7 @@ static int setup(void **state)
                                      .many = true,
                                      .open = open_file,
                                      .close = close_file,
+                                     .settled = note_settled,
                                      .context = bench};
     sender = &bench->sender;
     sender->job = &bench->job;
@@ -221,8 +234,8 @@ static struct wire_message said(const struct bench *bench, unsigned n)
     return message;
 }
 
-#define ASSERT_SAID(bench, ...)                                                                    \
-    assert_said(bench, (const enum wire_type[]){__VA_ARGS__},                                      \
+#define ASSERT_SAID(bench, ...)                               \
+    assert_said(bench, (const enum wire_type[]){__VA_ARGS__}, \
                 sizeof((const enum wire_type[]){__VA_ARGS__}) / sizeof(enum wire_type))
 
 /* All that was said so far. */
@@ -347,6 +360,10 @@ static void small_objects_are_all_read_each_with_its_digest(void **state)
     assert_true(is_finished(&bench->sender));
     assert_int_equal(bench->result.committed, MOST_OBJECTS);
     assert_int_equal(bench->result.failed, 0);
+    for (unsigned i = 0; i < MOST_OBJECTS; i++) {
+        assert_true(bench->settled[i]);
+        assert_int_equal(bench->causes[i], ERROR_NONE);
+    }
     assert_int_equal(bench->result.committed_bytes, MOST_OBJECTS * SMALL_BYTES);
 }
 
@@ -409,7 +426,7 @@ static void an_object_that_cannot_be_opened_is_passed_over(void **state)
     assert_string_equal(said(bench, 0).open.name, "1");
     assert_int_equal(bench->result.failed, 1);
     bench->job.many = false;
-    assert_int_equal(fail_object(&bench->sender, "", &bench->sender.first_failure, &bench->err),
+    assert_int_equal(fail_object(&bench->sender, 0, "", &bench->sender.first_failure, &bench->err),
                      -1);
 }
 
@@ -436,6 +453,9 @@ static void an_object_that_fails_while_it_is_sent_is_abandoned(void **state)
     assert_true(is_finished(&bench->sender));
     assert_int_equal(bench->result.failed, 1);
     assert_int_equal(bench->result.committed, 1);
+    assert_true(bench->settled[0] && bench->settled[1] && !bench->settled[2]);
+    assert_int_equal(bench->causes[0], ERROR_STORAGE);
+    assert_int_equal(bench->causes[1], ERROR_NONE);
 }
 
 /* Loads that are at the worker come back first. */

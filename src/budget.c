@@ -1,0 +1,84 @@
+#include "config.h"
+
+#include "budget.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define IPV6_NETWORK_BYTES 8
+
+/* An IPv4 address is kept as an IPv6 one that maps it. */
+static void find_host(const struct sockaddr *peer, uint8_t host[16])
+{
+    memset(host, 0, 16);
+    if (peer->sa_family == AF_INET6) {
+        const struct in6_addr *addr = &((const struct sockaddr_in6 *)peer)->sin6_addr;
+        memcpy(host, addr, IN6_IS_ADDR_V4MAPPED(addr) ? 16 : IPV6_NETWORK_BYTES);
+    } else if (peer->sa_family == AF_INET) {
+        memset(host + 10, 0xff, 2);
+        memcpy(host + 12, &((const struct sockaddr_in *)peer)->sin_addr, 4);
+    }
+}
+
+/* A host's part of what there is for all. */
+static uint64_t part_of(uint64_t all)
+{
+    return all - all / 4;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int busy(struct error *err, const char *why)
+{
+    error_set(err, ERROR_TEMPORARY, STAGE_CONNECT, NULL, "busy with %s", why);
+    return error_hint(err, "try again when it has ended, or have --retry do so");
+}
+
+int budget_take(struct budget *budget, const struct sockaddr *peer, struct budget_share *share,
+                struct error *err)
+{
+    unsigned of_host = 0;
+    uint64_t bytes_of_host = 0;
+    find_host(peer, share->host);
+    for (const struct budget_share *at = budget->shares; at; at = at->next)
+        if (memcmp(at->host, share->host, sizeof at->host) == 0) {
+            of_host++;
+            bytes_of_host += at->bytes;
+        }
+    if (budget->count >= budget->most_sessions)
+        return busy(err, budget->most_sessions == 1 ? "another session"
+                                                    : "as many sessions as there may be");
+    if (of_host > 0 && of_host >= part_of(budget->most_sessions))
+        return busy(err, "as many sessions as one host may have");
+    share->bytes = budget->wanted;
+    if (budget->most_bytes != BUDGET_UNLIMITED) {
+        uint64_t left = budget->most_bytes - smaller(budget->bytes, budget->most_bytes);
+        uint64_t left_for_host = part_of(budget->most_bytes) -
+                                 smaller(bytes_of_host, part_of(budget->most_bytes));
+        if (budget->count > 0 && smaller(left, left_for_host) < budget->least)
+            return busy(err, left < budget->least ? "other sessions, which have all of its memory"
+                                                  : "as much memory as one host may have");
+        share->bytes = smaller(share->bytes, smaller(left / 2, left_for_host));
+        if (share->bytes < budget->least)
+            share->bytes = budget->least;
+    }
+    share->next = budget->shares;
+    budget->shares = share;
+    budget->count++;
+    budget->bytes += share->bytes;
+    return 0;
+}
+
+void budget_return(struct budget *budget, struct budget_share *share)
+{
+    struct budget_share **at = &budget->shares;
+    while (*at != share)
+        at = &(*at)->next;
+    *at = share->next;
+    budget->count--;
+    budget->bytes -= share->bytes;
+}
