@@ -98,10 +98,11 @@ static const struct argp_option options[] = {
      "Only those that prove to know the secret in FILE, or that present the ticket "
      "($RDMAPUT_SECRET_FILE)",
      20},
-    {"max-sessions", KEY_MAX_SESSIONS, "N", 0, "At most N sessions at once (256)", 20},
+    {NULL, 0, NULL, 0, "Limits:", 25},
+    {"max-sessions", KEY_MAX_SESSIONS, "N", 0, "At most N sessions at once (256)", 25},
     {"max-memory", KEY_MAX_MEMORY, "SIZE", 0,
      "Pin at most SIZE for all sessions together; without it, what the limit of locked memory allows",
-     20},
+     25},
     {NULL, 0, NULL, 0, "How long:", 30},
     {"once", '1', NULL, 0, "Exit after one admitted transfer, with its status", 30},
     {"wait", OPTIONS_WAIT, "TIME", 0, "Exit with 75 when no client came within TIME", 30},

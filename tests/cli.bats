@@ -59,12 +59,12 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   assert_equal "$(options_in_help devices)" "$(in_order "${common[@]}")"
   assert_equal "$(options_in_help write)" "$(in_order "${common[@]}" \
     --bind --exchange --exchange-port --literal --map --null --plan --port --preserve --resume \
-    --segments-from --sparse --sync --to --wait)"
+    --retry --secret-file --segments-from --sparse --sync --to --wait)"
   assert_equal "$(options_in_help post)" "$(in_order "${common[@]}" \
-    --bind --context --flags --literal --null --port --remote-addr --rkey --segments-from --wait)"
+    --bind --context --flags --literal --null --port --remote-addr --retry --rkey --segments-from --wait)"
   assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
-    --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map --no-clobber \
-    --once --port --ready-file --region --sync --ticket --wait)"
+    --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map \
+    --max-memory --max-sessions --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
 }
 
 @test "without a command the usage goes to standard error, with status 64" {
@@ -105,11 +105,10 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "options of later releases are refused with 64" {
   local option
   make_file a 10
-  for option in --json --secret-file=a --connections=2 --direct --progress=never --progress-fd=3 \
-    --rsh=ssh --tos=1 --retry=1; do
+  for option in --json --connections=2 --direct --progress=never --progress-fd=3 --rsh=ssh --tos=1; do
     refused 64 "${option%%=*}" write "$option" a host
   done
-  for option in --json --max-sessions=1 --max-memory=1M --no-check --secret-file=a; do
+  for option in --json --no-check; do
     refused 64 "${option%%=*}" serve "$option" a
   done
   refused 64 --json devices --json

@@ -1,0 +1,184 @@
+# load.bats - many clients at once: limits, who is told busy, who comes again
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables of lib/common.bash, set in tests
+load lib/common
+
+setup() {
+  common_setup
+  need_device
+  mkdir out
+  echo data > a
+}
+
+# bats test_tags=fast
+@test "more sessions than --max-sessions are told busy, and have a place when one ends" {
+  start_server --max-sessions 2 out
+  dest+=/x
+  start_slow_client
+  local first=$client_pid
+  exec 8>&7
+  start_slow_client
+  run --separate-stderr rdmaput write a "$dest"
+  assert_equal "$status" 75
+  [[ $stderr == *'busy with as many sessions as there may be'*'hint: '*--retry* ]] || fail "$stderr"
+  end_slow_client
+  assert_equal "$client_status" 0
+  run rdmaput write a "$dest"
+  assert_success
+  exec 8>&-
+  wait_process "$first"
+  assert_equal "$process_status" 0
+  stop_server
+}
+
+@test "one host has three quarters of the sessions" {
+  start_server --max-sessions 4 out
+  dest+=/x
+  local pids=()
+  for fd in 8 9 6; do
+    start_slow_client
+    pids+=("$client_pid")
+    eval "exec $fd>&7"
+  done
+  run --separate-stderr rdmaput write a "$dest"
+  assert_equal "$status" 75
+  [[ $stderr == *'as many sessions as one host may have'* ]] || fail "$stderr"
+  exec 6>&- 7>&- 8>&- 9>&-
+  for pid in "${pids[@]}"; do
+    wait_process "$pid"
+    assert_equal "$process_status" 0
+  done
+  stop_server
+}
+
+# Sets pinned: KiB, as the kernel counts them for the server
+read_pinned() {
+  local key value
+  while read -r key value _; do
+    if [ "$key" = VmPin: ]; then pinned=$value; fi
+  done < /proc/"$server_pid"/status
+}
+
+@test "--max-memory is shared out, and what has none left is told busy" {
+  local pids=() count=0 err
+  make_file large 3000000
+  start_server -v --max-memory 1M out
+  mkfifo fifo
+  exec 7<> fifo
+  # As many as come in, and one that does not.
+  while [ $count -lt 20 ]; do
+    start_process "holder$count" "$RDMAPUT" write --trace fifo "$dest/x$count"
+    err=$process_err
+    pids+=("$process_pid")
+    wait_for is_served_or_gone "$err" "$process_pid"
+    if is_gone "$process_pid"; then break; fi
+    read_pinned
+    [ "$pinned" -le 1024 ] || fail "$pinned KiB are pinned"
+    count=$((count + 1))
+  done
+  [ $count -ge 3 ] || fail "only $count clients at once"
+  wait_process "$process_pid"
+  assert_equal "$process_status" 75
+  [[ $(< "$err") == *'busy with '*memory* ]] || fail "$(< "$err")"
+  for pid in "${pids[@]::count}"; do kill -TERM "$pid"; done
+  for pid in "${pids[@]::count}"; do wait_process "$pid"; done
+  run rdmaput write --retry 5 large "$dest/y"
+  assert_success
+  assert_same large out/y
+  stop_server
+}
+is_served_or_gone() { has_text "$1" 'received READY' || is_gone "$2"; }
+
+@test "limits that leave no room for a session are usage errors" {
+  run --separate-stderr rdmaput serve --max-sessions 0 out
+  assert_equal "$status" 64
+  run --separate-stderr rdmaput serve --max-memory 4K out
+  assert_equal "$status" 64
+  [[ $stderr == *'--max-memory: a session needs '*' bytes'* ]] || fail "$stderr"
+  run --separate-stderr rdmaput serve --bind "$addr" --region 1M --ticket t --max-memory 1M
+  assert_equal "$status" 64
+}
+
+# ---- --retry --------------------------------------------------------------------------------------
+
+# bats test_tags=fast
+@test "--retry waits for a busy server, and then delivers" {
+  start_server --region 1K --dump out/d
+  start_slow_client
+  start_process patient "$RDMAPUT" write --retry 20 a "$dest"
+  local patient=$process_pid patient_err=$process_err
+  wait_for_text "$patient_err" 'trying again in'
+  [[ $(< "$patient_err") == *'busy with another session'*'(1 of 20)'* ]] || fail "$(< "$patient_err")"
+  end_slow_client
+  assert_equal "$client_status" 0
+  wait_process "$patient"
+  assert_equal "$process_status" 0
+  stop_server
+  cmp -n 5 a out/d
+}
+
+@test "--retry gives up after so many times, with 75, and a signal ends its pause" {
+  start_server --region 1K
+  start_slow_client
+  run --separate-stderr rdmaput write --retry 1 a "$dest"
+  assert_equal "$status" 75
+  assert_equal "$(grep -c 'trying again' <<< "$stderr")" 1
+  start_process patient "$RDMAPUT" write --retry 20 a "$dest"
+  wait_for_text "$process_err" 'trying again in'
+  kill -TERM "$process_pid"
+  within 2000 wait_process "$process_pid"
+  assert_equal "$process_status" 143
+  end_slow_client
+  stop_server
+}
+
+@test "--retry goes on with what an interrupted session left, and sends no object twice" {
+  make_file big 30000000
+  make_file small 1000
+  start_server -v out
+  local first=$server_pid
+  start_process client "$RDMAPUT" write -v --trace --resume --wait 30s --retry 5 small big "$dest/"
+  local client=$process_pid client_err=$process_err
+  wait_for_text "$server_err" 'out/small'
+  wait_for is_under_way
+  kill -KILL "$first"
+  wait_process "$first"
+  wait_for_text "$client_err" 'trying again in'
+  start_process again "$RDMAPUT" serve -v --bind "$addr" --port "$port" out
+  server_pid=$process_pid server_err=$process_err
+  wait_process "$client" 60
+  assert_equal "$process_status" 0
+  assert_same big out/big
+  assert_same small out/small
+  assert_equal "$(grep -c 'sending OPEN' "$client_err")" 3
+  [[ $(< "$server_err") == *'kept'* ]] || fail "$(< "$server_err")"
+  stop_server
+}
+is_under_way() {
+  local chunks
+  chunks=$(grep -c 'sending CHUNK' "$client_err" || true)
+  [ "$chunks" -ge 20 ]
+}
+
+@test "a pipe that was read is not sent again, and post tries again too" {
+  start_server out/f
+  mkfifo fifo
+  exec 7<> fifo
+  input=fifo start_process client "$RDMAPUT" write --trace --retry 5 - "$dest"
+  echo begin >&7
+  wait_for_text "$process_err" 'received GRANT'
+  kill -KILL "$server_pid"
+  wait_process "$process_pid"
+  assert_equal "$process_status" 75
+  [[ $(< "$process_err") != *'trying again'* ]] || fail "$(< "$process_err")"
+  exec 7>&-
+  start_server --region 1K --ticket ticket
+  start_slow_client
+  start_process poster "$RDMAPUT" post --retry 20 a "$(< ticket)"
+  local poster=$process_pid poster_err=$process_err poster_out=$process_out
+  wait_for_text "$poster_err" 'trying again in'
+  end_slow_client
+  wait_process "$poster"
+  assert_equal "$process_status" 0
+  assert_equal "$(< "$poster_out")" $'wr_id=0 bytes=5 status=success\ndelivery confirmed'
+  stop_server
+}
