@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define IPV6_NETWORK_BYTES 8
+/* The first session's part of what there is. */
+#define FIRST_PART 4
 
 /* An IPv4 address is kept as an IPv6 one that maps it. */
 static void find_host(const struct sockaddr *peer, uint8_t host[16])
@@ -38,6 +40,13 @@ static int busy(struct error *err, const char *why)
     return error_hint(err, "try again when it has ended, or have --retry do so");
 }
 
+/* The more sessions there are, the less of what is left: many find room, and few have enough. */
+static uint64_t find_share(const struct budget *budget, uint64_t left)
+{
+    uint64_t bytes = smaller(budget->wanted, left / (FIRST_PART + budget->count));
+    return bytes > budget->least ? bytes : budget->least;
+}
+
 int budget_take(struct budget *budget, const struct sockaddr *peer, struct budget_share *share,
                 struct error *err)
 {
@@ -57,14 +66,12 @@ int budget_take(struct budget *budget, const struct sockaddr *peer, struct budge
     share->bytes = budget->wanted;
     if (budget->most_bytes != BUDGET_UNLIMITED) {
         uint64_t left = budget->most_bytes - smaller(budget->bytes, budget->most_bytes);
-        uint64_t left_for_host = part_of(budget->most_bytes) -
-                                 smaller(bytes_of_host, part_of(budget->most_bytes));
-        if (budget->count > 0 && smaller(left, left_for_host) < budget->least)
+        uint64_t part = part_of(budget->most_bytes);
+        uint64_t left_for_host = smaller(left, part - smaller(bytes_of_host, part));
+        if (budget->count > 0 && left_for_host < budget->least)
             return busy(err, left < budget->least ? "other sessions, which have all of its memory"
                                                   : "as much memory as one host may have");
-        share->bytes = smaller(share->bytes, smaller(left / 2, left_for_host));
-        if (share->bytes < budget->least)
-            share->bytes = budget->least;
+        share->bytes = find_share(budget, left_for_host);
     }
     share->next = budget->shares;
     budget->shares = share;

@@ -33,8 +33,8 @@ struct budget {
 };
 
 /*
- * Takes a share for a session with that peer: what it wants, or half of what is left, but no less
- * than the least. 0, or -1 with *err (ERROR_TEMPORARY) when there is none now.
+ * Takes a share for a session with that peer: what it wants, or part of what is left, so that many
+ * may follow, but no less than the least. 0, or -1 with *err (ERROR_TEMPORARY) when there is none now.
  */
 int budget_take(struct budget *budget, const struct sockaddr *peer, struct budget_share *share,
                 struct error *err);

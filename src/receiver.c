@@ -578,7 +578,7 @@ static int connect_session(struct receiver *receiver, struct error *err)
         endpoint_accept(endpoint, data, len, clock_after(endpoint->timeout), err) < 0)
         return -1;
     session_begin(&receiver->session);
-    return handshake_as_server(&receiver->handshake, &receiver->session, err);
+    return 0;
 }
 
 /* Whether what is there already may be gone on from: nothing was found wrong with it, nor has its
@@ -636,7 +636,8 @@ static int run(struct receiver *receiver, struct error *err)
 {
     if (connect_session(receiver, err) < 0)
         return -1;
-    if (transfer(receiver, err) == 0) {
+    if (handshake_as_server(&receiver->handshake, &receiver->session, err) == 0 &&
+        transfer(receiver, err) == 0) {
         session_linger(&receiver->session);
         return count_failures(receiver, err);
     }

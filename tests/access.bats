@@ -4,6 +4,7 @@ load lib/common
 
 setup() {
   common_setup
+  need_device
   unset RDMAPUT_SECRET_FILE
   mkdir out
   echo data > a
@@ -29,18 +30,13 @@ client_delivers() {
   assert_equal "$stderr" ''
 }
 
-serve() {
-  need_device
-  start_server "$@"
-}
-
 assert_log() { wait_for_text "$server_err" "$1"; }
 
 # ---- addresses ---------------------------------------------------------------------------------
 
 # bats test_tags=fast
 @test "a client that is not allowed gets 69, and is told what to ask for" {
-  serve --allow 192.0.2.0/24 --allow fd00:1234::/32 out/f
+  start_server --allow 192.0.2.0/24 --allow fd00:1234::/32 out/f
   client_ends_with 69 'the server refused: address not allowed'
   [[ $stderr == *"hint: ask for 'rdmaput serve --allow $addr' there"* ]] || fail "$stderr"
   stop_server
@@ -53,16 +49,16 @@ assert_log() { wait_for_text "$server_err" "$1"; }
   for allow in "--allow 192.0.2.0/24 --allow ${addr%.*}.0/24" "--allow $addr" '--allow any' \
     "--allow $addr/32 --allow 192.0.2.1"; do
     # shellcheck disable=SC2086 # several words
-    serve $allow out/f
+    start_server $allow out/f
     client_ends_with 0 ''
   done
 }
 
 @test "--allow knows IPv6" {
   need_ipv6
-  server_bind=$addr6 serve --allow "$addr/32" out/f
+  server_bind=$addr6 start_server --allow "$addr/32" out/f
   client_ends_with 69 "'rdmaput serve --allow $addr6'"
-  server_bind=$addr6 serve --allow "$addr6/128" out/f
+  server_bind=$addr6 start_server --allow "$addr6/128" out/f
   client_ends_with 0 ''
 }
 
@@ -70,7 +66,7 @@ assert_log() { wait_for_text "$server_err" "$1"; }
 
 # bats test_tags=fast
 @test "with the same secret at both ends an object is delivered, from anywhere" {
-  serve --secret-file secret out/f
+  start_server --secret-file secret out/f
   [[ $(< "$server_err") == *'for anybody with the secret' ]] || fail "$(< "$server_err")"
   client_delivers --secret-file secret
   assert_same a out/f
@@ -79,21 +75,20 @@ assert_log() { wait_for_text "$server_err" "$1"; }
 
 # bats test_tags=fast
 @test "no secret, another one, and one that only the client has: 69, and access refused is all that is said" {
-  serve --secret-file secret out/f
+  start_server --secret-file secret out/f
   client_ends_with 69 'the server refused: access refused'
   [[ $stderr == *'hint: '*--secret-file* ]] || fail "$stderr"
   client_ends_with 69 'access refused' --secret-file other
   [[ $stderr != *secret:* ]] || fail "$stderr"
   stop_server
   assert_equal "$(grep -c 'access refused' "$server_err")" 2
-  serve out/f
+  start_server out/f
   client_ends_with 69 'the server refused: access refused' --secret-file secret
   stop_server
   assert_dir_holds out
 }
 
 @test "the environment names the secret's file, and the option goes before it" {
-  need_device
   RDMAPUT_SECRET_FILE=secret start_server out/f
   client_ends_with 69 'access refused'
   RDMAPUT_SECRET_FILE=secret client_delivers
@@ -104,11 +99,11 @@ assert_log() { wait_for_text "$server_err" "$1"; }
 }
 
 @test "an address that is not allowed is refused for that, with the secret too" {
-  serve --secret-file secret --allow 192.0.2.0/24 out/f
+  start_server --secret-file secret --allow 192.0.2.0/24 out/f
   [[ $(< "$server_err") == *'for the networks of --allow with the secret' ]] || fail "$(< "$server_err")"
   client_ends_with 69 'address not allowed' --secret-file secret
   stop_server
-  serve --secret-file secret --allow 192.0.2.0/24 --allow "$addr" out/f
+  start_server --secret-file secret --allow 192.0.2.0/24 --allow "$addr" out/f
   client_delivers --secret-file secret
   client_ends_with 69 'access refused'
   stop_server
@@ -116,7 +111,7 @@ assert_log() { wait_for_text "$server_err" "$1"; }
 
 @test "many objects, an exchange over TCP, and a region go with a secret" {
   local exchange
-  serve --secret-file secret --exchange-port 0 out
+  start_server --secret-file secret --exchange-port 0 out
   exchange=$(grep -o 'TCP port [0-9]*' "$server_err")
   dest+=/d/ client_delivers --secret-file secret
   assert_same a out/d/a
@@ -127,7 +122,7 @@ assert_log() { wait_for_text "$server_err" "$1"; }
   assert_equal "$status" 69
   [[ $stderr == *'access refused'*'hint: '*--secret-file* ]] || fail "$stderr"
   stop_server
-  serve --secret-file secret --region 1M --dump out/memory
+  start_server --secret-file secret --region 1M --dump out/memory
   client_delivers --secret-file secret
   stop_server
   cmp -n 5 a out/memory
@@ -135,16 +130,17 @@ assert_log() { wait_for_text "$server_err" "$1"; }
 
 # bats test_tags=fast
 @test "a ticket of a server with a secret has a token, and nobody posts without it" {
-  local ticket
-  serve --secret-file secret --region 1M --ticket ticket --dump memory
+  local ticket bare
+  start_server --secret-file secret --region 1M --ticket ticket --dump memory
   ticket=$(< ticket)
   [[ $ticket =~ ^(rdmaput1,.*,1048576),[0-9a-f]{32}$ ]] || fail "$ticket"
-  run --separate-stderr rdmaput post a "${BASH_REMATCH[1]}"
+  bare=${BASH_REMATCH[1]}
+  run --separate-stderr rdmaput post a "$bare"
   assert_equal "$status" 69
   [[ $stderr == *'access refused'* ]] || fail "$stderr"
   run --separate-stderr rdmaput post a "${ticket%?????},00000"
   assert_equal "$status" 64
-  run --separate-stderr rdmaput post a "${BASH_REMATCH[1]},00112233445566778899aabbccddeeff"
+  run --separate-stderr rdmaput post a "$bare,00112233445566778899aabbccddeeff"
   assert_equal "$status" 69
   [[ $stderr == *'access refused'* ]] || fail "$stderr"
   run rdmaput post a "$ticket"
@@ -153,7 +149,7 @@ assert_log() { wait_for_text "$server_err" "$1"; }
   client_ends_with 69 'access refused'
   stop_server
   cmp -n 5 a memory
-  serve --region 1M --ticket ticket
+  start_server --region 1M --ticket ticket
   [[ $(< ticket) =~ ,1048576$ ]] || fail "$(< ticket)"
   stop_server
 }
@@ -163,7 +159,6 @@ assert_log() { wait_for_text "$server_err" "$1"; }
   chmod 640 other
   : > empty
   chmod 600 empty
-  need_device
   for command in "serve --port 0 --bind $addr out/f" "write a $addr"; do
     # shellcheck disable=SC2086 # several words
     set -- $command

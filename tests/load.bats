@@ -138,7 +138,7 @@ is_served_or_gone() { has_text "$1" 'received READY' || is_gone "$2"; }
   local first=$server_pid
   start_process client "$RDMAPUT" write -v --trace --resume --wait 30s --retry 5 small big "$dest/"
   local client=$process_pid client_err=$process_err
-  wait_for_text "$server_err" 'out/small'
+  wait_for_text "$server_err" 'committed, small'
   wait_for is_under_way
   kill -KILL "$first"
   wait_process "$first"
@@ -150,7 +150,7 @@ is_served_or_gone() { has_text "$1" 'received READY' || is_gone "$2"; }
   assert_same big out/big
   assert_same small out/small
   assert_equal "$(grep -c 'sending OPEN' "$client_err")" 3
-  [[ $(< "$server_err") == *'kept'* ]] || fail "$(< "$server_err")"
+  [[ $(< "$server_err") == *'committed, big: '*'resumed after'* ]] || fail "$(< "$server_err")"
   stop_server
 }
 is_under_way() {

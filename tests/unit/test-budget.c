@@ -126,9 +126,9 @@ static void memory_is_shared_out(void **state)
         assert_true(taken == 0 || shares[taken].bytes <= shares[taken - 1].bytes);
         assert_true(budget.bytes <= 8192 * KIB);
     }
-    assert_true(shares[0].bytes == 2048 * KIB);
-    assert_in_range(taken, 8, COUNT - 1);
+    assert_true(shares[0].bytes >= 1024 * KIB);
     assert_true(8192 * KIB - budget.bytes < 64 * KIB);
+    assert_in_range(taken, 30, COUNT - 1);
     for (unsigned i = 0; i < taken; i++)
         budget_return(&budget, &shares[i]);
     assert_true(budget.bytes == 0 && budget.count == 0 && !budget.shares);
@@ -146,7 +146,7 @@ static void one_host_has_three_quarters_of_the_memory(void **state)
     assert_true(budget.bytes <= 6144 * KIB);
     assert_true(budget.bytes > 6000 * KIB);
     assert_int_equal(take(&budget, taken, "10.1.1.2"), 0);
-    assert_true(shares[taken].bytes >= 1000 * KIB);
+    assert_true(shares[taken].bytes >= 400 * KIB);
 }
 
 /* What cannot be pinned is told by whoever tries to. */
