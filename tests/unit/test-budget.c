@@ -146,7 +146,7 @@ static void one_host_has_three_quarters_of_the_memory(void **state)
     assert_true(budget.bytes <= 6144 * KIB);
     assert_true(budget.bytes > 6000 * KIB);
     assert_int_equal(take(&budget, taken, "10.1.1.2"), 0);
-    assert_true(shares[taken].bytes >= 400 * KIB);
+    assert_true(shares[taken].bytes >= 64 * KIB);
 }
 
 /* What cannot be pinned is told by whoever tries to. */
