@@ -21,12 +21,17 @@ setup() {
 # ---- clients that break ------------------------------------------------------------------------
 
 # NAME ARG... - `rdmaput write --resume ARG... $dest/NAME` in the background, in client_pid; $dest
-# alone without NAME. Its trace comes through a pipe, which holds it up soon where nobody reads.
+# alone without NAME. Its trace comes through a pipe of four pages, which holds it up where nobody reads:
+# it cannot complete before it is to break.
 start_client() {
+  local hold
+  exec {hold}<> trace
+  # F_SETPIPE_SZ
+  perl -e 'fcntl(STDIN, 1031, 16384) or die "the pipe: $!\n"' <&"$hold"
   errors=trace start_process "client${#background_pids[@]}" \
     "$RDMAPUT" write --trace --resume -t "$dest${1:+/$1}" "${@:2}"
   client_pid=$process_pid
-  exec {trace}< trace
+  exec {trace}< trace {hold}>&-
   written=0 unread=''
 }
 
