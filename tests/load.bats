@@ -9,6 +9,30 @@ setup() {
   echo data > a
 }
 
+# Sets pinned, threads and files: KiB that the kernel counts as pinned for the server, and counts of its own
+read_server() {
+  local key value
+  while read -r key value _; do
+    case $key in
+      VmPin:) pinned=$value ;;
+      Threads:) threads=$value ;;
+    esac
+  done < /proc/"$server_pid"/status
+  files=(/proc/"$server_pid"/fd/*)
+}
+has_one_thread() {
+  read_server
+  [ "$threads" -le 2 ]
+}
+is_pinning() {
+  read_server
+  [ "$pinned" -gt 0 ]
+}
+is_as_before() {
+  read_server
+  [ "$pinned $threads ${#files[@]}" = "$before" ]
+}
+
 # bats test_tags=fast
 @test "more sessions than --max-sessions are told busy, and have a place when one ends" {
   start_server --max-sessions 2 out
@@ -50,14 +74,6 @@ setup() {
   stop_server
 }
 
-# Sets pinned: KiB, as the kernel counts them for the server
-read_pinned() {
-  local key value
-  while read -r key value _; do
-    if [ "$key" = VmPin: ]; then pinned=$value; fi
-  done < /proc/"$server_pid"/status
-}
-
 @test "--max-memory is shared out, and what has none left is told busy" {
   local pids=() count=0 err
   make_file large 3000000
@@ -71,8 +87,8 @@ read_pinned() {
     pids+=("$process_pid")
     wait_for is_served_or_gone "$err" "$process_pid"
     if is_gone "$process_pid"; then break; fi
-    read_pinned
-    [ "$pinned" -le 1024 ] || fail "$pinned KiB are pinned"
+    read_server
+    [ "$pinned" -gt 0 ] && [ "$pinned" -le 1024 ] || fail "$pinned KiB are pinned"
     count=$((count + 1))
   done
   [ $count -ge 3 ] || fail "only $count clients at once"
@@ -96,6 +112,49 @@ is_served_or_gone() { has_text "$1" 'received READY' || is_gone "$2"; }
   [[ $stderr == *'--max-memory: a session needs '*' bytes'* ]] || fail "$stderr"
   run --separate-stderr rdmaput serve --bind "$addr" --region 1M --ticket t --max-memory 1M
   assert_equal "$status" 64
+}
+
+# ---- a crowd ----------------------------------------------------------------------------------------
+
+@test "64 clients at once, a quarter of them killed: what survives is whole, and the server is as before" {
+  local clients=64 each=${RDMAPUT_TEST_LOAD_BYTES:-2097152} pids=() i before status peak=0 killed
+  make_file src $((each + clients * 4096))
+  start_server --timeout 60s --max-sessions 100 --max-memory 32M out
+  rdmaput write a "$dest/a"
+  wait_for has_one_thread
+  read_server
+  before="$pinned $threads ${#files[@]}"
+  for ((i = 0; i < clients; i++)); do
+    start_process "client$i" "$RDMAPUT" write --timeout 60s --retry 20 "src@$((i * 4096))+$each" "$dest/x$i"
+    pids+=("$process_pid")
+  done
+  wait_for is_pinning
+  RANDOM=11
+  killed=' '
+  while [ "$(wc -w <<< "$killed")" -lt $((clients / 4)) ]; do
+    i=$((RANDOM % clients))
+    if [[ $killed == *" $i "* ]]; then continue; fi
+    killed+="$i "
+    nap 0.1
+    kill -KILL "${pids[i]}" 2> /dev/null || true
+    read_server
+    if [ "$pinned" -gt "$peak" ]; then peak=$pinned; fi
+  done
+  [ "$peak" -gt 0 ] && [ "$peak" -le 32768 ] || fail "$peak KiB were pinned"
+  for ((i = 0; i < clients; i++)); do
+    wait_process "${pids[i]}" 120
+    if [[ $killed != *" $i "* ]]; then
+      [ "$process_status" -eq 0 ] || fail "client $i: status $process_status"
+      cmp -n "$each" -i $((i * 4096)):0 src "out/x$i"
+      assert_equal "$(stat -c %s "out/x$i")" "$each"
+    elif [ -e "out/x$i" ]; then
+      cmp -n "$each" -i $((i * 4096)):0 src "out/x$i"
+      assert_equal "$(stat -c %s "out/x$i")" "$each"
+    fi
+  done
+  wait_for is_as_before
+  assert_equal "$(find out -name '.*.rdmaput-*')" ''
+  stop_server
 }
 
 # ---- --retry --------------------------------------------------------------------------------------
