@@ -5,7 +5,8 @@
 #
 # The environment (tests/README.md): RDMAPUT, RDMAPUT_BUILD; RDMAPUT_TEST_ADDR and
 # RDMAPUT_TEST_ADDR6, addresses that reach a device, found by `rdmaput devices` when not set;
-# RDMAPUT_TEST_FABRIC, rxe or siw; RDMAPUT_TEST_REQUIRE=1, what is missing is a failure.
+# RDMAPUT_TEST_FABRIC, rxe or siw, or fake: no device at all (lib/fake-fabric.h);
+# RDMAPUT_TEST_REQUIRE=1, what is missing is a failure.
 #
 # Every process a test starts in the background ends with the test, by process id. What it said is
 # shown when the test failed. A sanitizer's report (status 98) fails the test.
@@ -105,8 +106,27 @@ mount_at() {
 # Sets addr, addr6 (may stay empty) and fabric; skips, or fails when a device is required.
 need_device() {
   addr=${RDMAPUT_TEST_ADDR-} addr6=${RDMAPUT_TEST_ADDR6-} fabric=${RDMAPUT_TEST_FABRIC-}
+  if [ "$fabric" = fake ]; then use_fake_fabric roce; fi
   if [ -z "$addr" ]; then find_device; fi
   [ -n "$addr" ] || lack "no RDMA device"
+}
+
+# KIND - from here on the test's processes have lib/fake-fabric.h's device, as roce or iwarp. Sets addr, 127.0.0.1
+# unless it is set, and fabric, to what the kind is like.
+use_fake_fabric() {
+  addr=${addr:-127.0.0.1} fabric=rxe
+  if [ "$1" = iwarp ]; then fabric=siw; fi
+  export FAKE_FABRIC_KIND=$1 FAKE_FABRIC_REPORT=$PWD/.bg-fabric-report
+  export LD_PRELOAD=$RDMAPUT_BUILD/tests/lib/fake-fabric.so
+  export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
+}
+
+# COUNT - so many processes have used the fake fabric, and destroyed all they made
+assert_nothing_left() {
+  run grep -c ': nothing$' "$FAKE_FABRIC_REPORT"
+  assert_output "$1"
+  run grep -v ': nothing$' "$FAKE_FABRIC_REPORT"
+  assert_output ''
 }
 
 # The first device with an IPv4 address, of $fabric when that is set.

@@ -18,11 +18,6 @@ struct fake_completion {
     unsigned retires; /* so many of all requests have left the send queue with it */
 };
 
-struct fake_registration {
-    struct ibv_mr mr;
-    struct fake_registration *next;
-};
-
 static struct fake_provider *owner(struct ibv_context *context)
 {
     return (struct fake_provider *)((char *)context - offsetof(struct fake_provider, context));
@@ -186,19 +181,6 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
  * Carrying out
  */
 
-/* Whether the range lies in a registration that the key stands for. */
-static bool is_registered(const struct fake_provider *fake, const struct ibv_sge *entry)
-{
-    for (const struct fake_registration *at = fake->registered; at; at = at->next) {
-        uint64_t start = (uintptr_t)at->mr.addr;
-
-        if (at->mr.lkey == entry->lkey)
-            return entry->addr >= start && entry->addr - start <= at->mr.length &&
-                   entry->length <= at->mr.length - (entry->addr - start);
-    }
-    return false;
-}
-
 static bool may_write(const struct fake_provider *fake, const struct fake_request *request,
                       uint64_t bytes)
 {
@@ -221,9 +203,13 @@ static enum ibv_wc_status carry_out(struct fake_provider *fake, const struct fak
     if (status != IBV_WC_SUCCESS)
         return status;
     for (unsigned i = 0; i < request->count; i++) {
-        if (!(request->flags & IBV_SEND_INLINE) && !is_registered(fake, &request->entries[i]))
+        const struct ibv_sge *entry = &request->entries[i];
+
+        if (!(request->flags & IBV_SEND_INLINE) &&
+            !fake_memory_allows(&fake->memory, &fake->domain, entry->lkey, entry->addr,
+                                entry->length, 0))
             return IBV_WC_LOC_PROT_ERR;
-        bytes += request->entries[i].length;
+        bytes += entry->length;
     }
     if (request->opcode != IBV_WR_RDMA_WRITE || bytes == 0)
         return IBV_WC_SUCCESS;
@@ -265,7 +251,9 @@ bool fake_deliver(struct fake_provider *fake, const void *data, size_t len)
     if (fake->received_count == fake->receive_count)
         return false;
     receive = &fake->receives[fake->received_count++];
-    if (len > receive->entry.length || !is_registered(fake, &receive->entry))
+    if (len > receive->entry.length ||
+        !fake_memory_allows(&fake->memory, &fake->domain, receive->entry.lkey, receive->entry.addr,
+                            receive->entry.length, IBV_ACCESS_LOCAL_WRITE))
         abort();
     memcpy((void *)(uintptr_t)receive->entry.addr, data, len);
     wc.wr_id = receive->wr_id;
@@ -309,12 +297,7 @@ static void close_channel(struct fake_provider *fake)
 void fake_close(struct fake_provider *fake)
 {
     close_channel(fake);
-    while (fake->registered) {
-        struct fake_registration *first = fake->registered;
-
-        fake->registered = first->next;
-        free(first);
-    }
+    fake_memory_deregister_all(&fake->memory);
     free(fake->requests);
     free(fake->receives);
     free(fake->completions);
@@ -343,27 +326,13 @@ struct ibv_mr *fake_register(struct fake_provider *fake, void *addr, size_t len)
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
     struct fake_provider *fake = owner(pd->context);
-    struct fake_registration *new;
 
     if (fake->fail_registration) {
         errno = fake->fail_registration;
         return NULL;
     }
-    new = calloc(1, sizeof(*new));
-    if (!new)
-        return NULL;
-    new->mr.context = pd->context;
-    new->mr.pd = pd;
-    new->mr.addr = addr;
-    new->mr.length = length;
-    new->mr.lkey = ++fake->last_key;
-    new->mr.rkey = UINT32_C(0x80000000) | fake->last_key;
-    new->next = fake->registered;
-    fake->registered = new;
-    fake->registrations++;
-    fake->registered_bytes += length;
     fake->last_access = access;
-    return &new->mr;
+    return fake_memory_register(&fake->memory, pd, addr, length, access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -376,17 +345,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct fake_provider *fake = owner(mr->context);
-    struct fake_registration **at = &fake->registered;
 
-    while (*at && &(*at)->mr != mr)
-        at = &(*at)->next;
-    if (!*at)
-        return EINVAL;
-    *at = (*at)->next;
-    fake->registrations--;
-    fake->registered_bytes -= mr->length;
-    free(mr); /* the first member of its registration */
-    return 0;
+    return fake_memory_deregister(&fake->memory, mr) ? 0 : EINVAL;
 }
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)

@@ -10,7 +10,7 @@
  * early shows. fake_push_completion says anything else. As in hardware, an unsignalled request leaves
  * the send queue when the completion of a later one is polled.
  *
- * An lkey never equals an rkey here, as they often do on soft devices.
+ * Memory is that of tests/lib/fake-memory.h: an lkey never equals an rkey.
  */
 #ifndef FAKE_PROVIDER_H
 #define FAKE_PROVIDER_H
@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "../lib/fake-memory.h"
 
 #define FAKE_MOST_ENTRIES 64
 
@@ -75,8 +77,7 @@ struct fake_provider {
     struct fake_receive *receives;
     unsigned receive_count;
     unsigned received_count; /* of them, filled by fake_deliver */
-    unsigned registrations;  /* that are in effect */
-    unsigned long registered_bytes;
+    struct fake_memory memory;
     int last_access; /* flags of the last registration */
     unsigned arms, events_taken, events_acknowledged;
     bool has_queue, has_channel;
@@ -85,8 +86,6 @@ struct fake_provider {
     /* Private. */
     struct fake_completion *completions;
     unsigned completion_count, polled_count;
-    struct fake_registration *registered;
-    uint32_t last_key;
     bool armed, broken;
     int event_fd;
 };

@@ -56,7 +56,7 @@ int session_bench_teardown(void **state)
     messages_close(&bench->session.messages);
     writer_close(&bench->session.writer);
     completion_close(&bench->endpoint.queue);
-    assert_int_equal(bench->fake.registrations, 0);
+    assert_int_equal(bench->fake.memory.count, 0);
     fake_close(&bench->fake);
     close(bench->channel.fd);
     close(bench->worker_fd);

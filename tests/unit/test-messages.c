@@ -154,7 +154,7 @@ static void test_the_memory_is_whole_pages_that_the_peer_cannot_write(void **sta
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const struct ibv_mr *mr = bench->messages.memory.mr;
 
-    assert_int_equal(bench->fake.registrations, 1);
+    assert_int_equal(bench->fake.memory.count, 1);
     assert_int_equal(bench->fake.last_access, IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal((uintptr_t)mr->addr % page, 0);
     assert_int_equal(mr->length % page, 0);
@@ -216,7 +216,7 @@ static void test_closing_gives_the_memory_back(void **state)
     struct bench *bench = *state;
 
     messages_close(&bench->messages);
-    assert_int_equal(bench->fake.registrations, 0);
+    assert_int_equal(bench->fake.memory.count, 0);
     messages_close(&bench->messages);
 }
 
@@ -247,7 +247,7 @@ static void test_a_receive_that_cannot_be_posted_leaves_nothing(void **state)
     assert_int_equal(bench->err.stage, STAGE_POST);
     assert_non_null(strstr(bench->err.text, strerror(ENOMEM)));
     assert_null(other.memory.addr);
-    assert_int_equal(bench->fake.registrations, 1);
+    assert_int_equal(bench->fake.memory.count, 1);
 }
 
 /*

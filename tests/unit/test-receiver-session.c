@@ -37,7 +37,7 @@ static unsigned registered_when_hashed;
 
 static bool watched_digest_add(struct digest *digest, uint64_t offset, const void *data, size_t len)
 {
-    registered_when_hashed = watched->registrations;
+    registered_when_hashed = watched->memory.count;
     return digest_add(digest, offset, data, len);
 }
 
@@ -192,7 +192,7 @@ static int teardown(void **state)
     memory_free(&receiver->memory);
     messages_close(&receiver->session.messages);
     writer_close(&receiver->session.writer);
-    assert_int_equal(bench->fake.registrations, 0);
+    assert_int_equal(bench->fake.memory.count, 0);
     fake_close(&bench->fake);
     if (bench->sink.map_fd >= 0)
         close(bench->sink.map_fd);
@@ -694,7 +694,7 @@ static void assert_stored(const struct bench *bench)
 
 static void assert_nothing_placed(const struct bench *bench)
 {
-    assert_int_equal(bench->fake.registrations, OWN_REGISTRATIONS);
+    assert_int_equal(bench->fake.memory.count, OWN_REGISTRATIONS);
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
         assert_null(bench->receiver.storing.placements[i].memory.addr);
         assert_int_equal(bench->receiver.storing.placements[i].place.length, 0);
@@ -766,9 +766,9 @@ static void a_range_is_out_of_reach_before_it_is_hashed(void **state)
     struct bench *bench = *state;
 
     begin_placed(bench);
-    assert_int_equal(bench->fake.registrations, OWN_REGISTRATIONS + SLOT_COUNT);
+    assert_int_equal(bench->fake.memory.count, OWN_REGISTRATIONS + SLOT_COUNT);
     for (unsigned i = 0; i < 6; i++) {
-        unsigned before = bench->fake.registrations;
+        unsigned before = bench->fake.memory.count;
 
         registered_when_hashed = UINT32_MAX;
         send_placed(bench, 2 + i);

@@ -167,7 +167,7 @@ static int teardown(void **state)
     memory_free(&sender->memory);
     messages_close(&sender->session.messages);
     writer_close(&sender->session.writer);
-    assert_int_equal(bench->fake.registrations, 0);
+    assert_int_equal(bench->fake.memory.count, 0);
     assert_int_equal(bench->opened, bench->closed);
     fake_close(&bench->fake);
     free(bench);

@@ -1,0 +1,89 @@
+# The fake fabric: what works over it as over a device, and what it refuses. All other files can run
+# on it, too: RDMAPUT_TEST_FABRIC=fake.
+# shellcheck disable=SC2154 # use_fake_fabric, start_server and start_slow_client set what they say
+
+load lib/common
+
+# KIND - a region of 1 MiB on it; sets ticket, remote_addr and rkey
+expose() {
+  use_fake_fabric "$1"
+  start_server --region 1M --ticket ticket --dump dump
+  ticket=$(< ticket)
+  IFS=, read -r _ _ _ remote_addr rkey _ <<< "$ticket"
+}
+
+delivers_whole() {
+  use_fake_fabric "$1"
+  make_file a 3000000
+  mkdir dir
+  start_server dir
+  run rdmaput write 'a@0+1000001' a@1000001 "$dest/b"
+  assert_run 0
+  assert_same a dir/b
+  run rdmaput write a ticket "$dest/"
+  assert_run 66 ticket
+  assert_same a dir/a
+  assert_dir_holds dir a b
+  stop_server
+  assert_nothing_left 3
+}
+
+@test "a file is delivered whole over the fake fabric as RoCE" { delivers_whole roce; }
+
+@test "a file is delivered whole over the fake fabric as iWARP" { delivers_whole iwarp; }
+
+posts() {
+  expose "$1"
+  make_file a 100000
+  run rdmaput post a a@1+999=500000 "$ticket"
+  assert_run 0
+  refute_output --partial 'not confirmed'
+  wait_for exists dump
+  stop_server
+  cmp -n 100000 a dump
+  cmp -n 999 -i 1:500000 a dump
+  assert_nothing_left 2
+}
+
+@test "one-sided writes land where they are to over the fake fabric as RoCE" { posts roce; }
+
+@test "one-sided writes land where they are to over the fake fabric as iWARP" { posts iwarp; }
+
+@test "the fake fabric refuses a wrong rkey, and what lies outside of the memory" {
+  expose roce
+  make_file a 4096
+  run rdmaput post a --remote-addr "$remote_addr" --rkey 0x12345678 "$addr:$port"
+  assert_run 69 'remote access error'
+  run rdmaput post a --remote-addr $((remote_addr + (1 << 20) - 4095)) --rkey "$rkey" "$addr:$port"
+  assert_run 69 'remote access error'
+  run rdmaput post a --remote-addr $((remote_addr + (1 << 20) - 4096)) --rkey "$rkey" "$addr:$port"
+  assert_run 0
+  stop_server
+}
+
+@test "who connects where nobody listens on the fake fabric is told so" {
+  use_fake_fabric roce
+  make_file a 1
+  run rdmaput write a "$addr:1/b"
+  assert_run 69 'nobody listens'
+  use_fake_fabric iwarp
+  run rdmaput write a "$addr:1/b"
+  assert_run 69 'nobody listens'
+}
+
+@test "a process that is killed ends its connection on the fake fabric" {
+  use_fake_fabric roce
+  mkdir dir
+  start_server dir
+  dest=$dest/b start_slow_client
+  kill -KILL "$server_pid"
+  wait_process "$client_pid" 10
+  assert_equal "$process_status" 75
+  exec 7>&-
+}
+
+@test "the fake fabric's device is listed, with an address of this host" {
+  use_fake_fabric roce
+  run rdmaput devices
+  assert_run 0 'fake0 port 1' RoCE active
+}
