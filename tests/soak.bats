@@ -87,12 +87,14 @@ client_pipe() {
 # ---- what happens meanwhile ---------------------------------------------------------------------------------
 
 fault_none() { :; }
-fault_client-KILL() { kill -KILL "$client"; }
-fault_client-INT() { kill -INT "$client"; }
+# Whatever it is, it may come too late.
+signal_client() { kill "-$1" "$client" 2> /dev/null || true; }
+fault_client-KILL() { signal_client KILL; }
+fault_client-INT() { signal_client INT; }
 fault_client-stops() {
-  kill -STOP "$client"
+  signal_client STOP
   nap 4
-  kill -CONT "$client"
+  signal_client CONT
 }
 fault_server-pauses() {
   kill -STOP "$server_pid"
@@ -141,10 +143,10 @@ round() {
   what="round $rounds: $what ${options[*]}, $fault"
   start_process "client$rounds" "$RDMAPUT" "${command[0]}" --timeout 3s "${command[@]:1}"
   client=$process_pid client_err=$process_err
-  choose 400
+  choose $((fabric_threads > 0 ? 40 : 400))
   if [ "$fault" != none ]; then
     nap "0.$(printf %03d $chosen)"
-    "fault_$fault" 2> /dev/null
+    "fault_$fault"
   fi
   wait_process "$client" 20
   assert_may_fail_so "$process_status"
@@ -163,7 +165,7 @@ is_idle() {
   while read -r key value _; do
     case $key in
       VmPin:) [ "$value" -eq 0 ] || return 1 ;;
-      Threads:) [ "$value" -le 2 ] || return 1 ;;
+      Threads:) [ "$value" -le $((2 + fabric_threads)) ] || return 1 ;;
     esac
   done < /proc/"$server_pid"/status
 }

@@ -22,6 +22,7 @@ export LC_ALL=C
 
 WAIT_LIMIT=30 # seconds: how long the waits below wait unless told
 addr='' addr6='' fabric=''
+fabric_threads=0 # of each process, for the fabric itself
 background_pids=()
 
 setup() { common_setup; }
@@ -114,6 +115,7 @@ need_device() {
 # KIND - from here on the test's processes have lib/fake-fabric.h's device, as roce or iwarp. Sets addr, 127.0.0.1
 # unless it is set, and fabric, to what the kind is like.
 use_fake_fabric() {
+  fabric_threads=1
   addr=${addr:-127.0.0.1} fabric=rxe
   if [ "$1" = iwarp ]; then fabric=siw; fi
   export FAKE_FABRIC_KIND=$1 FAKE_FABRIC_REPORT=$PWD/.bg-fabric-report
