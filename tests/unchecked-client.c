@@ -57,6 +57,11 @@ static void close_object(void *context, size_t index, struct sender_object *obje
     delivery->source = NULL;
 }
 
+static void note_settled(void *context, size_t index, const struct error *cause)
+{
+    (void)context, (void)index, (void)cause;
+}
+
 static int deliver(char **argv, struct error *err)
 {
     const struct options_segments literal = {.literal = true};
@@ -75,6 +80,7 @@ static int deliver(char **argv, struct error *err)
             .count = 1,
             .open = open_object,
             .close = close_object,
+            .settled = note_settled,
             .context = &delivery,
         };
         rc = sender_run(&job, &result, err);
