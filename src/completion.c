@@ -103,16 +103,28 @@ static const struct meaning {
     {IBV_WC_FATAL_ERR, ERROR_UNAVAILABLE,
      "the local adapter failed: look at the kernel's messages"},
     {IBV_WC_GENERAL_ERR, ERROR_UNAVAILABLE, NULL},
-    {IBV_WC_LOC_QP_OP_ERR, ERROR_UNAVAILABLE,
-     "on iWARP this is how a refused access may show: check the remote address and rkey"},
+    {IBV_WC_LOC_QP_OP_ERR, ERROR_TEMPORARY,
+     "this host could not send: its link is down, or the connection's address was taken from it"},
 };
 
-int completion_error(const struct ibv_wc *wc, const char *peer, const char *what, struct error *err)
+static const struct meaning refused_on_iwarp = {
+    IBV_WC_LOC_QP_OP_ERR, ERROR_UNAVAILABLE,
+    "on iWARP this is how a refused access may show: check the remote address and rkey"};
+
+static const struct meaning *find_meaning(enum ibv_wc_status status, bool iwarp)
 {
-    const struct meaning *m = NULL;
+    if (iwarp && status == refused_on_iwarp.status)
+        return &refused_on_iwarp;
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
-        if (meanings[i].status == wc->status)
-            m = &meanings[i];
+        if (meanings[i].status == status)
+            return &meanings[i];
+    return NULL;
+}
+
+int completion_error(const struct ibv_wc *wc, bool iwarp, const char *peer, const char *what,
+                     struct error *err)
+{
+    const struct meaning *m = find_meaning(wc->status, iwarp);
     error_set(err, m ? m->class : ERROR_BUG, STAGE_COMPLETION, peer, "%s failed: %s", what,
               ibv_wc_status_str(wc->status));
     if (m && m->hint)

@@ -5,6 +5,7 @@
 #define RDMAPUT_COMPLETION_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 #include "error.h"
 
@@ -45,10 +46,11 @@ void completion_drain_events(struct completion_queue *queue);
 
 /*
  * Fills *err with what a failed status means for a work request to peer: 75 for a peer that does
- * not answer, 69 for one whose adapter refuses access, 70 for what can only be a fault of our own.
- * what names the work ("RDMA write"). Always -1.
+ * not answer or a link that is down, 69 for a peer whose adapter refuses access, 70 for what can
+ * only be a fault of our own. On iWARP some mean something else. what names the work ("RDMA
+ * write"). Always -1.
  */
-int completion_error(const struct ibv_wc *wc, const char *peer, const char *what,
+int completion_error(const struct ibv_wc *wc, bool iwarp, const char *peer, const char *what,
                      struct error *err);
 
 #endif

@@ -170,7 +170,7 @@ static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *
     bool iwarp = endpoint_is_iwarp(endpoint);
     bool refused = wc && wc->status == IBV_WC_REM_ACCESS_ERR;
     if (!endpoint_await_end(endpoint, SETTLE_NS) && wc)
-        return completion_error(wc, endpoint->peer, "an RDMA write", err);
+        return completion_error(wc, iwarp, endpoint->peer, "an RDMA write", err);
     if ((iwarp || refused) && client_still_listens(endpoint, PROBE_NS)) {
         poster->refused = true;
         error_set(err, ERROR_UNAVAILABLE, STAGE_COMPLETION, endpoint->peer,

@@ -148,7 +148,8 @@ static int reap_probe(struct watch *watch, struct error *err)
         watch->probing = false;
         watch->unanswered |= wc.status == IBV_WC_RETRY_EXC_ERR;
         if (wc.status != IBV_WC_SUCCESS && !endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5))
-            return completion_error(&wc, watch->endpoint->peer, "asking the client's adapter", err);
+            return completion_error(&wc, endpoint_is_iwarp(watch->endpoint), watch->endpoint->peer,
+                                    "asking the client's adapter", err);
     }
     return error_is_set(err) ? -1 : 0;
 }

@@ -193,7 +193,8 @@ static int broken(struct session *session, struct error *err)
         return error_hint(err,
                           "the peer ended without a word: look at its own messages, and try again");
     }
-    return completion_error(&session->failure, session->endpoint->peer, "a work request", err);
+    return completion_error(&session->failure, endpoint_is_iwarp(session->endpoint),
+                            session->endpoint->peer, "a work request", err);
 }
 
 static int silent(const struct session *session, struct error *err)

@@ -217,7 +217,7 @@ static const struct expectation {
     const char *hint; /* a part of it; NULL: there is none */
 } expectations[] = {
     {IBV_WC_LOC_LEN_ERR, ERROR_BUG, NULL},
-    {IBV_WC_LOC_QP_OP_ERR, ERROR_UNAVAILABLE, "rkey"},
+    {IBV_WC_LOC_QP_OP_ERR, ERROR_TEMPORARY, "link is down"},
     {IBV_WC_LOC_EEC_OP_ERR, ERROR_BUG, NULL},
     {IBV_WC_LOC_PROT_ERR, ERROR_BUG, NULL},
     {IBV_WC_WR_FLUSH_ERR, ERROR_TEMPORARY, NULL},
@@ -241,7 +241,7 @@ static const struct expectation {
     {IBV_WC_TM_RNDV_INCOMPLETE, ERROR_BUG, NULL},
 };
 
-static void assert_meaning(const struct expectation *expected)
+static void assert_meaning(const struct expectation *expected, bool iwarp)
 {
     struct error err = {.class = ERROR_NONE};
     const char *word = ibv_wc_status_str(expected->status);
@@ -250,7 +250,7 @@ static void assert_meaning(const struct expectation *expected)
     memset(&wc, 0xa5, sizeof(wc)); /* only these are valid in a failed one */
     wc.wr_id = 3;
     wc.status = expected->status;
-    assert_int_equal(completion_error(&wc, PEER, "RDMA write", &err), -1);
+    assert_int_equal(completion_error(&wc, iwarp, PEER, "RDMA write", &err), -1);
     if (err.class != expected->class)
         fail_msg("%s: class %d, not %d", word, (int)err.class, (int)expected->class);
     assert_int_equal(err.stage, STAGE_COMPLETION);
@@ -265,7 +265,7 @@ static void test_each_status_has_its_class_and_text(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(expectations); i++)
-        assert_meaning(&expectations[i]);
+        assert_meaning(&expectations[i], false);
 }
 
 static void test_no_status_is_left_out(void **state)
@@ -282,7 +282,18 @@ static void test_a_status_that_nobody_knows_is_a_bug(void **state)
     static const struct expectation unknown = {(enum ibv_wc_status)200, ERROR_BUG, NULL};
 
     (void)state;
-    assert_meaning(&unknown);
+    assert_meaning(&unknown, false);
+}
+
+static void test_on_iwarp_a_refused_access_may_show_as_a_local_error(void **state)
+{
+    static const struct expectation refused = {IBV_WC_LOC_QP_OP_ERR, ERROR_UNAVAILABLE, "rkey"};
+
+    (void)state;
+    assert_meaning(&refused, true);
+    for (size_t i = 0; i < COUNT_OF(expectations); i++)
+        if (expectations[i].status != refused.status)
+            assert_meaning(&expectations[i], true);
 }
 
 int main(void)
@@ -301,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_each_status_has_its_class_and_text),
         cmocka_unit_test(test_no_status_is_left_out),
         cmocka_unit_test(test_a_status_that_nobody_knows_is_a_bug),
+        cmocka_unit_test(test_on_iwarp_a_refused_access_may_show_as_a_local_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
