@@ -25,6 +25,13 @@ int64_t clock_after(uint64_t ns)
     return moment;
 }
 
+uint64_t clock_left(int64_t moment)
+{
+    int64_t now = clock_now();
+
+    return moment > now ? (uint64_t)(moment - now) : 0;
+}
+
 int clock_poll_ms(int64_t moment)
 {
     int64_t left, ms;

@@ -16,6 +16,9 @@ int64_t clock_now(void);
 /* The moment ns from now; CLOCK_NEVER for a sum that does not fit. */
 int64_t clock_after(uint64_t ns);
 
+/* Nanoseconds until the moment: 0 when it has passed. */
+uint64_t clock_left(int64_t moment);
+
 /* Milliseconds until the moment, as poll(2) takes them: 0 when it has passed, rounded up, at most
  * INT_MAX; -1 for CLOCK_NEVER. */
 int clock_poll_ms(int64_t moment);

@@ -75,6 +75,7 @@ struct server {
     struct request waiting[MOST_WAITING];
     unsigned waiting_count;
     bool draining, aborting;
+    struct error removed; /* set: the listener's device is gone */
     bool finished;  /* the one transfer of --once has ended */
     bool announced; /* the ready file is there */
     int64_t wait_until;
@@ -354,14 +355,19 @@ static void collect(struct server *server, struct error *err)
     }
 }
 
+static void drain(struct server *server)
+{
+    server->draining = true;
+    take_waiting(server); /* turned away while their channel is there, the listener's */
+    exchange_close(&server->exchange);
+    listener_close(&server->listener);
+}
+
 static void heed_signals(struct server *server)
 {
     int count = signals_count();
     if (count > 0 && !server->draining) {
-        server->draining = true;
-        take_waiting(server); /* turned away while their channel is there, the listener's */
-        exchange_close(&server->exchange);
-        listener_close(&server->listener);
+        drain(server);
         if (server->sessions)
             log_note("%s: no new sessions; %u running; once more to abort",
                      strsignal(signals_last()), server->budget.count);
@@ -404,11 +410,17 @@ static int loop(struct server *server, struct error *err)
         take_waiting(server);
         if (server->finished)
             return error_is_set(err) ? -1 : 0;
-        if (server->draining && !server->sessions)
-            return 0;
+        if (server->draining && !server->sessions) {
+            *err = server->removed;
+            return error_is_set(err) ? -1 : 0;
+        }
         exchange_work(&server->exchange);
-        if (!server->draining && take_requests(server, err) < 0)
-            return -1;
+        /* The sessions end by themselves, as their device is gone too, and each says what it was
+         * at. */
+        if (!server->draining && take_requests(server, &server->removed) < 0) {
+            drain(server);
+            continue;
+        }
         if (!server->sessions && clock_now() >= server->wait_until)
             return nobody_came(server, err);
         if (wait_for_work(server) < 0 && errno != EINTR)

@@ -19,7 +19,8 @@
 #define MOST_WRITES 256
 #define FIRST_PING_NS (200 * CLOCK_NS_PER_MS)
 #define PING_NS (2 * CLOCK_NS_PER_S)
-#define GIVE_UP_NS (1 * CLOCK_NS_PER_S)
+/* How long telling the peer and disconnecting take at most, where the peer may not be there. */
+#define LEAVE_NS (1 * CLOCK_NS_PER_S)
 
 unsigned session_messages(unsigned slots, unsigned objects)
 {
@@ -61,7 +62,8 @@ static int open_messages(struct session *session, unsigned slots, struct error *
 int session_open(struct session *session, struct endpoint *endpoint, unsigned slots,
                  unsigned objects, uint64_t timeout, struct error *err)
 {
-    *session = (struct session){.endpoint = endpoint, .objects = objects, .timeout = timeout};
+    *session = (struct session){
+        .endpoint = endpoint, .objects = objects, .timeout = timeout, .leave_by = CLOCK_NEVER};
     if (writer_init(&session->writer, endpoint->id, endpoint->peer, endpoint->send_depth,
                     endpoint->max_sge, err) < 0)
         return -1;
@@ -460,12 +462,13 @@ void session_give_up(struct session *session, const struct error *reason)
     if (!session->endpoint || !session->endpoint->connected || session->peer_gave_up ||
         session->failed || session->endpoint->gone)
         return;
+    session->leave_by = clock_after(LEAVE_NS);
     reap(session, &ignored);
     if (!messages_can_send(&session->messages, &session->writer))
         return;
     session_describe(session, reason, &message);
     if (send_now(session, &message, &ignored) == 0)
-        await_sends(session, clock_after(GIVE_UP_NS), -1);
+        await_sends(session, session->leave_by, -1);
 }
 
 void session_flush(struct session *session)
@@ -475,15 +478,18 @@ void session_flush(struct session *session)
 
 void session_linger(struct session *session)
 {
-    session_flush(session);
-    endpoint_await_end(session->endpoint, session->timeout);
+    int64_t deadline = clock_after(session->timeout);
+    await_sends(session, deadline, session->endpoint->stop_fd);
+    endpoint_await_end(session->endpoint, clock_left(deadline));
 }
 
 void session_close(struct session *session)
 {
     if (!session->endpoint)
         return;
-    endpoint_disconnect(session->endpoint, GIVE_UP_NS);
+    if (session->leave_by == CLOCK_NEVER)
+        session->leave_by = clock_after(LEAVE_NS);
+    endpoint_disconnect(session->endpoint, clock_left(session->leave_by));
     endpoint_destroy_queue_pair(session->endpoint);
     messages_close(&session->messages);
     writer_close(&session->writer);

@@ -36,6 +36,7 @@ struct session {
     uint64_t timeout;  /* ns */
     int64_t due_by;    /* clock.h: when a message must have come that is due; CLOCK_NEVER */
     int64_t heard_at;  /* clock.h: when the last message came */
+    int64_t leave_by;  /* clock.h: when the connection is to be left; CLOCK_NEVER: it is not */
     bool talking;      /* a message went either way: before, only the client may speak (iWARP) */
     bool heard;        /* something came from the peer */
     bool ping_out;     /* a PING of ours is unanswered */
@@ -103,14 +104,15 @@ void session_describe(const struct session *session, const struct error *reason,
 void session_understand(const struct session *session, const struct wire_message *message,
                         struct error *err);
 
-/* Tells the peer why this side gives up, if it can still be told: within a second. */
+/* Tells the peer why this side gives up, if it can still be told: within a second, and
+ * session_close has only the rest of that second then. */
 void session_give_up(struct session *session, const struct error *reason);
 
 /* Waits, within the timeout, until all that was posted has completed: disconnecting would take back
  * what is still under way. */
 void session_flush(struct session *session);
 
-/* As session_flush, and until the peer has disconnected. */
+/* As session_flush, and until the peer has disconnected: within the timeout in all. */
 void session_linger(struct session *session);
 
 /* Disconnects, destroys the queue pair, frees messages and accounts; the caller then frees

@@ -9,12 +9,25 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include <cmocka.h>
 
 #include "clock.h"
 #include "session-bench.h"
+
+/* Nobody confirms it. */
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+    (void)id;
+    return 0;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+    id->qp = NULL;
+}
 
 static void hear(struct session_bench *bench, enum wire_type type)
 {
@@ -93,14 +106,103 @@ static void a_pong_that_was_not_asked_for_is_refused(void **state)
     assert_int_equal(bench->err.class, ERROR_PROTOCOL);
 }
 
+/* Whether a PING goes to a peer that was last heard of so long ago. */
+static bool is_asked(struct session_bench *bench, int64_t silence)
+{
+    struct wire_message message;
+    unsigned sent = bench->fake.request_count;
+
+    bench->session.ping_out = false;
+    bench->session.heard_at = clock_now() - silence;
+    assert_int_equal(eventfd_write(bench->worker_fd, 1), 0);
+    assert_int_equal(next(bench, &message), SESSION_WORKER);
+    return bench->fake.request_count > sent;
+}
+
+static void a_peer_is_asked_after_two_seconds_however_long_the_timeout(void **state)
+{
+    struct session_bench *bench = *state;
+
+    bench->session.timeout = 3600 * (uint64_t)CLOCK_NS_PER_S;
+    bench->session.talking = bench->session.heard = true;
+    assert_false(is_asked(bench, CLOCK_NS_PER_S));
+    assert_true(is_asked(bench, 2 * CLOCK_NS_PER_S));
+}
+
+static void a_peer_is_asked_after_a_quarter_of_a_short_timeout(void **state)
+{
+    struct session_bench *bench = *state;
+
+    bench->session.timeout = 4 * (uint64_t)CLOCK_NS_PER_S;
+    bench->session.talking = bench->session.heard = true;
+    assert_false(is_asked(bench, CLOCK_NS_PER_S / 4));
+    assert_true(is_asked(bench, CLOCK_NS_PER_S));
+}
+
+static void a_peer_that_was_never_heard_of_is_asked_soon(void **state)
+{
+    struct session_bench *bench = *state;
+
+    bench->session.talking = true;
+    assert_true(is_asked(bench, 200 * CLOCK_NS_PER_MS));
+}
+
+static void silence_ends_the_session_after_the_timeout(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message message;
+    int64_t start = clock_now();
+
+    bench->session.timeout = CLOCK_NS_PER_S;
+    bench->session.talking = true;
+    assert_int_equal(next(bench, &message), SESSION_ERROR);
+    assert_int_equal(bench->err.class, ERROR_TEMPORARY);
+    assert_non_null(strstr(bench->err.text, "no sign of life"));
+    assert_in_range(clock_now() - start, CLOCK_NS_PER_S - CLOCK_NS_PER_MS * 100,
+                    2 * CLOCK_NS_PER_S - 1);
+}
+
+/* Neither does its end of the connection confirm anything, nor does a request complete. */
+static void a_peer_that_is_gone_is_left_within_a_second(void **state)
+{
+    struct session_bench *bench = *state;
+    struct error reason = {.class = ERROR_TEMPORARY, .text = "no sign of life"};
+    int64_t start = clock_now();
+
+    session_give_up(&bench->session, &reason);
+    assert_int_equal(bench->fake.request_count, 1);
+    session_close(&bench->session);
+    assert_true(clock_now() - start < 2 * CLOCK_NS_PER_S);
+}
+
+static void lingering_takes_no_longer_than_the_timeout_in_all(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message done = {.type = WIRE_DONE};
+    int64_t start = clock_now();
+
+    bench->session.timeout = CLOCK_NS_PER_S;
+    assert_int_equal(session_send(&bench->session, &done, &bench->err), 0);
+    session_linger(&bench->session);
+    assert_in_range(clock_now() - start, CLOCK_NS_PER_S, 2 * CLOCK_NS_PER_S - 1);
+}
+
 int main(void)
 {
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, session_bench_setup, session_bench_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(pings_are_answered_before_the_wait_ends),  TEST(pings_do_not_keep_the_worker_waiting),
-        TEST(a_message_goes_before_the_worker),         TEST(pings_do_not_put_off_what_is_due),
+        TEST(pings_are_answered_before_the_wait_ends),
+        TEST(pings_do_not_keep_the_worker_waiting),
+        TEST(a_message_goes_before_the_worker),
+        TEST(pings_do_not_put_off_what_is_due),
         TEST(a_pong_that_was_not_asked_for_is_refused),
+        TEST(a_peer_is_asked_after_two_seconds_however_long_the_timeout),
+        TEST(a_peer_is_asked_after_a_quarter_of_a_short_timeout),
+        TEST(a_peer_that_was_never_heard_of_is_asked_soon),
+        TEST(silence_ends_the_session_after_the_timeout),
+        TEST(a_peer_that_is_gone_is_left_within_a_second),
+        TEST(lingering_takes_no_longer_than_the_timeout_in_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
