@@ -16,6 +16,9 @@
 /* Finite everywhere: 7 means for ever as an RNR retry count, and on rxe as a retry count too. */
 #define RETRY_COUNT 6
 #define ACK_TIMEOUT_UNIT_NS 4096
+/* What a receiver asks for between two tries of a message that it has no receive for: the kernel's
+ * default, 0, means the longest there is. */
+#define RNR_TIMER_NS (655360 * UINT64_C(1000))
 #define IB_REJECT_NO_LISTENER 8
 #define IB_REJECT_BY_CONSUMER 28
 
@@ -26,6 +29,12 @@ uint8_t endpoint_ack_timeout(uint64_t timeout)
            ((uint64_t)ACK_TIMEOUT_UNIT_NS << (exponent + 1)) <= timeout / (RETRY_COUNT + 1))
         exponent++;
     return exponent;
+}
+
+uint8_t endpoint_rnr_retries(uint64_t timeout)
+{
+    uint64_t fitting = timeout / RNR_TIMER_NS;
+    return (uint8_t)(fitting < 1 ? 1 : fitting < RETRY_COUNT ? fitting : RETRY_COUNT);
 }
 
 struct rdma_event_channel *endpoint_open_channel(struct error *err)
@@ -357,7 +366,7 @@ static struct rdma_conn_param connection_parameters(struct endpoint *endpoint, c
         .responder_resources = responds,
         .initiator_depth = initiates,
         .retry_count = RETRY_COUNT,
-        .rnr_retry_count = RETRY_COUNT,
+        .rnr_retry_count = endpoint_rnr_retries(endpoint->timeout),
     };
 }
 

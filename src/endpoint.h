@@ -119,6 +119,10 @@ const char *endpoint_device_name(const struct endpoint *endpoint);
  * RDMA_OPTION_ID_ACK_TIMEOUT, for the retries to end within timeout ns. */
 uint8_t endpoint_ack_timeout(uint64_t timeout);
 
+/* How often a message for which the peer has no receive is tried again, for that to end within
+ * timeout ns; at least once. */
+uint8_t endpoint_rnr_retries(uint64_t timeout);
+
 /* Makes an event channel non-blocking. NULL with *err. */
 struct rdma_event_channel *endpoint_open_channel(struct error *err);
 
