@@ -95,7 +95,7 @@ struct watch {
     const struct wire_hello *hello;
     bool unanswered; /* a probe failed: the host is gone */
     bool probing;
-    int64_t probed_at;
+    int64_t heard_at; /* clock.h: when the client's host last showed itself */
     uint64_t probes;
 };
 
@@ -146,6 +146,8 @@ static int reap_probe(struct watch *watch, struct error *err)
     while (completion_poll(&watch->endpoint->queue, &wc, err) > 0) {
         writer_retire(&watch->writer, wc.wr_id, wc.status == IBV_WC_SUCCESS, &request);
         watch->probing = false;
+        if (wc.status == IBV_WC_SUCCESS)
+            watch->heard_at = clock_now();
         watch->unanswered |= wc.status == IBV_WC_RETRY_EXC_ERR;
         if (wc.status != IBV_WC_SUCCESS && !endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5))
             return completion_error(&wc, endpoint_is_iwarp(watch->endpoint), watch->endpoint->peer,
@@ -176,20 +178,18 @@ static int64_t ended_meanwhile(struct error *err)
 static int64_t keep_watch(struct watch *watch, bool can_probe, struct error *err)
 {
     int64_t timeout = (int64_t)watch->endpoint->timeout;
-    int64_t now = clock_now();
+    int64_t probe_at = watch->heard_at + timeout / 4;
+    int64_t silence_ends = watch->heard_at + timeout;
     if (!can_probe)
         return CLOCK_NEVER;
-    if (watch->probing && now - watch->probed_at > timeout)
-        return host_gone(watch, err);
     if (watch->probing)
-        return watch->probed_at + timeout + 1;
-    if (now - watch->probed_at < timeout / 4)
-        return watch->probed_at + timeout / 4;
+        return clock_now() > silence_ends ? host_gone(watch, err) : silence_ends + 1;
+    if (clock_now() < probe_at)
+        return probe_at;
     if (send_probe(watch, err) < 0)
         return endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5) ? ended_meanwhile(err) : -1;
     watch->probing = true;
-    watch->probed_at = now;
-    return now + timeout + 1;
+    return silence_ends + 1;
 }
 
 /* Until the client disconnects (0), or something goes wrong (-1 with *err). */
@@ -246,7 +246,7 @@ int region_serve(struct region *region, struct endpoint *endpoint, const struct 
                              clock_after(endpoint->timeout), err);
     if (rc == 0) {
         *stood = true;
-        watch.probed_at = clock_now();
+        watch.heard_at = clock_now();
         bool can_probe = hello->probe_addr != 0 || !endpoint_is_iwarp(endpoint);
         rc = watch_client(&watch, can_probe && endpoint->initiator_depth > 0, err);
     }
