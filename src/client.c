@@ -257,7 +257,7 @@ bool client_still_listens(const struct endpoint *endpoint, uint64_t ns)
     bool listens = endpoint_resolve(&probe, NULL, rdma_get_peer_addr(endpoint->id), deadline,
                                     &ignored) == 0 &&
                    knock(&probe, deadline, &ignored);
-    endpoint_disconnect(&probe, ns);
+    endpoint_disconnect(&probe, clock_left(deadline));
     endpoint_close(&probe);
     return listens;
 }

@@ -171,7 +171,9 @@ static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *
     bool refused = wc && wc->status == IBV_WC_REM_ACCESS_ERR;
     if (!endpoint_await_end(endpoint, SETTLE_NS) && wc)
         return completion_error(wc, iwarp, endpoint->peer, "an RDMA write", err);
-    if ((iwarp || refused) && client_still_listens(endpoint, PROBE_NS)) {
+    uint64_t timeout = poster->job->target.timeout;
+    if ((iwarp || refused) &&
+        client_still_listens(endpoint, timeout < PROBE_NS ? timeout : PROBE_NS)) {
         poster->refused = true;
         error_set(err, ERROR_UNAVAILABLE, STAGE_COMPLETION, endpoint->peer,
                   "the far adapter refused access to the memory and ended the connection");
