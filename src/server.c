@@ -76,8 +76,8 @@ struct server {
     unsigned waiting_count;
     bool draining, aborting;
     struct error removed; /* set: the listener's device is gone */
-    bool finished;  /* the one transfer of --once has ended */
-    bool announced; /* the ready file is there */
+    bool finished;        /* the one transfer of --once has ended */
+    bool announced;       /* the ready file is there */
     int64_t wait_until;
 };
 
