@@ -152,6 +152,8 @@ static int unreachable_error(const struct endpoint *endpoint, enum error_stage s
     enum error_class class = number == ETIMEDOUT ? ERROR_TEMPORARY : ERROR_UNAVAILABLE;
     error_set_errno(err, class, stage, endpoint->peer, number, "cannot %s",
                     error_stage_name(stage));
+    if (err->class == ERROR_RESOURCE)
+        return -1;
     if (number == ETIMEDOUT)
         return error_hint(err, "check that the host is up and that no firewall drops its RDMA "
                                "traffic (RoCE: UDP port 4791, iWARP: the TCP port)");

@@ -73,7 +73,7 @@ int error_set_errno(struct error *err, enum error_class class, enum error_stage 
 
     if (error_is_set(err))
         return -1;
-    start(err, class, stage, subject);
+    start(err, error_class_of_errno(errnum, class), stage, subject);
     snprintf(reason, sizeof(reason), ": %s", strerror(abs(errnum)));
     /* A long text must not push the reason out. */
     room = sizeof(err->text) - strlen(reason);
@@ -112,7 +112,8 @@ enum error_class error_class_of_status(unsigned status)
 
 enum error_class error_class_of_errno(int errnum, enum error_class otherwise)
 {
-    return errnum == EMFILE || errnum == ENFILE || errnum == ENOMEM ? ERROR_RESOURCE : otherwise;
+    int number = abs(errnum);
+    return number == EMFILE || number == ENFILE || number == ENOMEM ? ERROR_RESOURCE : otherwise;
 }
 
 const char *error_stage_name(enum error_stage stage)

@@ -58,7 +58,8 @@ int error_set(struct error *err, enum error_class class, enum error_stage stage,
               const char *subject, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* As error_set, with ": " and strerror(errnum) appended. A negative errnum is taken as its absolute
- * value, since some providers return negative errno (siw's ibv_post_send). */
+ * value, since some providers return negative errno (siw's ibv_post_send). The class is that of
+ * error_class_of_errno: where descriptors or memory ran out, that is what mends it. */
 int error_set_errno(struct error *err, enum error_class class, enum error_stage stage,
                     const char *subject, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));

@@ -46,9 +46,8 @@ struct sink_object {
 
 int replacement_cannot_create(const char *shown, int errnum, struct error *err)
 {
-    enum error_class class = error_class_of_errno(errnum, ERROR_CANNOT_CREATE);
-    error_set_errno(err, class, STAGE_OPEN, shown, errnum, "cannot create");
-    if (class == ERROR_RESOURCE)
+    error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, shown, errnum, "cannot create");
+    if (err->class == ERROR_RESOURCE)
         return -1;
     return error_hint(err, "the directory must exist, be writable and have room");
 }
@@ -520,8 +519,8 @@ static int commit(struct sink_object *object, uint64_t size, struct error *err)
         return -1;
     int parent = open_parent(object);
     if (parent < 0)
-        return error_set_errno(err, error_class_of_errno(errno, ERROR_CANNOT_CREATE), STAGE_COMMIT,
-                               object->shown, errno, "cannot make its directory");
+        return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_COMMIT, object->shown, errno,
+                               "cannot make its directory");
     int rc = commit_in(object, parent, err);
     fdio_close(&parent);
     return rc;

@@ -39,8 +39,7 @@ static int storage_error(const struct sink_object *object, const char *what, enu
 
 static int cannot_open(const char *path, int errnum, struct error *err)
 {
-    error_set_errno(err, error_class_of_errno(errnum, ERROR_CANNOT_CREATE), STAGE_OPEN, path, errnum,
-                    "cannot open for writing");
+    error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path, errnum, "cannot open for writing");
     switch (errnum) {
     case ENOENT:
         return error_hint(err, "what is written in place must exist: 'truncate -s SIZE FILE' makes "

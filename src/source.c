@@ -80,8 +80,7 @@ static int open_error(const char *path, struct error *err)
     int errnum = errno;
     if (errnum == EINTR && signals_count() > 0)
         return error_set(err, ERROR_INTERRUPTED, STAGE_OPEN, path, "interrupted by a signal");
-    error_set_errno(err, error_class_of_errno(errnum, ERROR_SOURCE), STAGE_OPEN, path, errnum,
-                    "cannot open");
+    error_set_errno(err, ERROR_SOURCE, STAGE_OPEN, path, errnum, "cannot open");
     if (strchr(path, '@') && errnum == ENOENT)
         return error_hint(err, "a segment is PATH[@[OFFSET][+LENGTH][=REMOTE]]");
     return -1;

@@ -76,6 +76,19 @@ static void test_the_system_says_why(void **state)
     }
 }
 
+static void test_what_ran_out_here_is_no_fault_of_the_place(void **state)
+{
+    static const int numbers[] = {ENOMEM, -ENOMEM, EMFILE, ENFILE};
+    struct error err;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        error_clear(&err);
+        error_set_errno(&err, ERROR_CANNOT_CREATE, STAGE_OPEN, "f", numbers[i], "cannot create");
+        assert_int_equal(err.class, ERROR_RESOURCE);
+    }
+}
+
 static void test_long_texts_are_cut_and_the_reason_stays(void **state)
 {
     static const char reason[] = ": No space left on device";
@@ -396,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_the_first_error_wins),
         cmocka_unit_test(test_the_first_hint_wins),
         cmocka_unit_test(test_the_system_says_why),
+        cmocka_unit_test(test_what_ran_out_here_is_no_fault_of_the_place),
         cmocka_unit_test(test_long_texts_are_cut_and_the_reason_stays),
         cmocka_unit_test(test_another_subject_goes_before_the_first),
         cmocka_unit_test(test_an_error_without_a_subject_gets_one),
