@@ -2,6 +2,7 @@
 
 #include "cmd-write.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,7 +235,8 @@ static int parse_destination(struct delivery *delivery, struct error *err)
 
 static int out_of_memory(struct error *err)
 {
-    return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+    return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                           "cannot take in the arguments");
 }
 
 /* DIRECTORY/ and the last component of the segment's path. A '/' behind it is no part of that: what

@@ -261,7 +261,8 @@ static int take(enum segment_result result, const char *argument, const char *pr
     case SEGMENT_MEMORY:
         break;
     }
-    return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+    return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, argument, ENOMEM,
+                           "cannot take in the segment");
 }
 
 static int parse_one(const char *argument, bool literal, struct segment *segment, struct error *err)
@@ -387,6 +388,12 @@ static const char *path_of_piece(const struct plan *plan, const struct source *s
     return NULL;
 }
 
+static int no_plan(struct error *err)
+{
+    return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                           "cannot plan the transfer");
+}
+
 static int seal(const struct source *source, struct plan *plan, struct error *err)
 {
     size_t a = 0, b = 0;
@@ -405,7 +412,7 @@ static int seal(const struct source *source, struct plan *plan, struct error *er
     case PLAN_MEMORY:
         break;
     }
-    return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+    return no_plan(err);
 }
 
 int options_plan(const struct options_segment_list *list, enum plan_order order,
@@ -415,7 +422,7 @@ int options_plan(const struct options_segment_list *list, enum plan_order order,
     *source = source_new(err);
     *plan = plan_new(order, target);
     if (!*source || !*plan)
-        return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+        return no_plan(err);
     for (size_t i = 0; i < list->count; i++)
         if (source_add(*source, &list->items[i], sparse, *plan, err) < 0)
             return -1;

@@ -480,7 +480,8 @@ int poster_run(const struct poster_job *job, struct poster_result *result, struc
         return outside(job->target.host, size, job->length, err);
     struct poster *poster = calloc(1, sizeof *poster);
     if (!poster)
-        return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                               "cannot begin a session");
     poster->job = job;
     poster->result = result;
     int rc = client_connect(&job->target, attempt, poster, &poster->endpoint, err);

@@ -2,6 +2,7 @@
 
 #include "receiver.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -674,7 +675,8 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     *result = (struct receiver_result){.admitted = false};
     struct receiver *receiver = calloc(1, sizeof *receiver);
     if (!receiver)
-        return error_set(err, ERROR_RESOURCE, STAGE_CONNECT, endpoint->peer, "out of memory");
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_CONNECT, endpoint->peer, ENOMEM,
+                               "cannot begin a session");
     receiver->sink = job->sink;
     receiver->many = (job->hello->flags & WIRE_HELLO_MANY) != 0;
     receiver->handshake = (struct handshake){.secret = job->secret, .hello = *job->hello};

@@ -2,6 +2,7 @@
 
 #include "sender.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -894,7 +895,8 @@ int sender_run(const struct sender_job *job, struct sender_result *result, struc
     struct sender *sender = calloc(1, sizeof *sender);
     *result = (struct sender_result){.acknowledged = 0};
     if (!sender)
-        return error_set(err, ERROR_RESOURCE, STAGE_OPEN, NULL, "out of memory");
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
+                               "cannot begin a session");
     sender->job = job;
     sender->result = result;
     int rc = connect_server(sender, err);

@@ -236,7 +236,8 @@ static int begin_session(struct server *server, struct request *request, struct 
     struct error failed = {.class = ERROR_NONE};
     struct serving *serving = calloc(1, sizeof *serving);
     if (!serving) {
-        error_set(&failed, ERROR_RESOURCE, STAGE_CONNECT, NULL, "out of memory");
+        error_set_errno(&failed, ERROR_RESOURCE, STAGE_CONNECT, NULL, ENOMEM,
+                        "cannot begin a session");
         turn_away(request, &failed);
         return 0;
     }
@@ -475,8 +476,10 @@ static char *list_addresses(const struct server *server, struct error *err)
         }
         free(addresses);
     }
-    if (fclose(out) != 0)
+    if (fclose(out) != 0) {
+        free(lines);
         return NULL;
+    }
     return lines;
 }
 
@@ -532,7 +535,8 @@ static int announce(struct server *server, struct error *err)
     char who[64], exchange[48] = "";
     char *lines = list_addresses(server, err);
     if (!lines)
-        return error_set(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, "out of memory");
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, ENOMEM,
+                               "cannot list the addresses of this host");
     int rc = open_exchange(server, lines, err) == 0 && write_ticket(server, err) == 0 &&
                      write_ready_file(server, lines, err) == 0
                  ? 0

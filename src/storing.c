@@ -2,6 +2,7 @@
 
 #include "storing.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -74,7 +75,8 @@ static void unplace_slots(struct storing *storing)
 static int need_buffer(struct storing *storing, struct error *err)
 {
     if (!storing->buffer && !(storing->buffer = malloc(READ_BACK_BYTES)))
-        return error_set(err, ERROR_RESOURCE, STAGE_TRANSFER, NULL, "out of memory");
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_TRANSFER, NULL, ENOMEM,
+                               "cannot read back what was kept");
     return 0;
 }
 
@@ -223,7 +225,8 @@ int storing_open(struct storing *storing, struct sink *sink, const struct endpoi
                                 .slot_size = slot_size,
                                 .digest = digest_new()};
     if (!storing->digest)
-        return error_set(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, "out of memory");
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, ENOMEM,
+                               "cannot make a checksum");
     return 0;
 }
 
