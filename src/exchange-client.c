@@ -123,8 +123,15 @@ static int take_address(const struct exchange_stream *stream, char *line,
     char problem[256], hint[256];
     struct address *address = &meeting->addresses[meeting->count];
     error_mask(line);
-    if (address_parse(line, address, problem, sizeof problem, hint, sizeof hint) != ADDRESS_OK)
+    switch (address_parse(line, address, problem, sizeof problem, hint, sizeof hint)) {
+    case ADDRESS_OK:
+        break;
+    case ADDRESS_MEMORY:
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_CONNECT, stream->peer, ENOMEM,
+                               "cannot take in the server's address");
+    default:
         return bad_address(stream, line, err);
+    }
     if (!address->has_port || address->has_name ||
         address_numeric_family(address->host, strlen(address->host)) == AF_UNSPEC) {
         address_free(address);

@@ -148,10 +148,16 @@ const struct argp options_connect_argp = {.options = connect_options, .parser = 
 int options_parse_destination(const char *text, struct address *address, struct error *err)
 {
     char problem[256], hint[320];
-    if (address_parse(text, address, problem, sizeof problem, hint, sizeof hint) == ADDRESS_OK)
+    switch (address_parse(text, address, problem, sizeof problem, hint, sizeof hint)) {
+    case ADDRESS_OK:
         return 0;
-    error_set(err, ERROR_USAGE, STAGE_OPEN, text, "%s", problem);
-    return hint[0] ? error_hint(err, "%s", hint) : -1;
+    case ADDRESS_MEMORY: /* says neither */
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, text, ENOMEM,
+                               "cannot take in the destination");
+    default:
+        error_set(err, ERROR_USAGE, STAGE_OPEN, text, "%s", problem);
+        return hint[0] ? error_hint(err, "%s", hint) : -1;
+    }
 }
 
 int options_load_secret(const char *file, struct secret *secret, const struct secret **result,
