@@ -98,10 +98,12 @@ static int has_content(const struct file *file, struct error *err)
     return error_set_errno(err, ERROR_STORAGE, STAGE_OPEN, file->path, errno, "cannot read");
 }
 
-/* What cannot seek, or has no size yet content, is a stream. */
+/* What cannot seek (EINVAL: some of /proc), or has no size yet content, is a stream. */
 static int tell_stream(struct file *file, off_t *end, struct error *err)
 {
     *end = file->is_stdin ? -1 : lseek(file->fd, 0, SEEK_END);
+    if (*end < 0 && !file->is_stdin && errno != ESPIPE && errno != EINVAL)
+        return open_error(file->path, err);
     int content = *end == 0 ? has_content(file, err) : 0;
     if (content < 0)
         return -1;
@@ -429,8 +431,11 @@ int source_verify(struct source *source, struct error *err)
         struct stat now;
         if (file->stream)
             continue;
-        if ((file->fd >= 0 ? fstat(file->fd, &now) : stat(file->path, &now)) < 0 ||
-            !stamp_is(&file->stamp, &now))
+        int rc = file->fd >= 0 ? fstat(file->fd, &now) : stat(file->path, &now);
+        if (rc < 0 && errno != ENOENT)
+            return error_set_errno(err, ERROR_STORAGE, STAGE_TRANSFER, file->path, errno,
+                                   "cannot find out whether it changed");
+        if (rc < 0 || !stamp_is(&file->stamp, &now))
             return changed(file, "changed", err);
     }
     return 0;
