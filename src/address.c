@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,10 +327,23 @@ void address_set_port(struct sockaddr *sa, uint16_t port)
 
 static char *format_host(const struct sockaddr *sa, char buf[HOST_TEXT])
 {
-    socklen_t length = address_length(sa);
+    const void *any = sa;
+    const struct sockaddr_in6 *in6 = any;
+    char zone[IF_NAMESIZE];
+    size_t len;
 
-    if (length == 0 || getnameinfo(sa, length, buf, HOST_TEXT, NULL, 0, NI_NUMERICHOST) != 0)
+    if (sa->sa_family == AF_INET) {
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)any)->sin_addr, buf, HOST_TEXT);
+    } else if (sa->sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &in6->sin6_addr, buf, HOST_TEXT);
+        len = strlen(buf);
+        if (in6->sin6_scope_id != 0 && if_indextoname(in6->sin6_scope_id, zone))
+            snprintf(buf + len, HOST_TEXT - len, "%%%s", zone);
+        else if (in6->sin6_scope_id != 0)
+            snprintf(buf + len, HOST_TEXT - len, "%%%u", (unsigned)in6->sin6_scope_id);
+    } else {
         snprintf(buf, HOST_TEXT, "(no address)");
+    }
     return buf;
 }
 
