@@ -15,10 +15,20 @@
 
 #define RETRY_NS (100 * CLOCK_NS_PER_MS)
 
+/* Of a failed getaddrinfo: what ran out here, or what the system said; 0: it is about the name. */
+static int lookup_errno(int rc)
+{
+    return rc == EAI_MEMORY ? ENOMEM : rc == EAI_SYSTEM ? errno : 0;
+}
+
 int client_parse_bind(const char *text, struct sockaddr_storage *addr, struct error *err)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found;
     int rc = getaddrinfo(text, NULL, &hints, &found);
+    int errnum = lookup_errno(rc);
+    if (errnum != 0)
+        return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_OPEN, text, errnum,
+                               "cannot take in the address");
     if (rc != 0) {
         error_set(err, ERROR_USAGE, STAGE_OPEN, text, "--bind takes an address of this host: %s",
                   gai_strerror(rc));
@@ -35,10 +45,14 @@ static int look_up(const struct client_target *target, struct addrinfo **found, 
     struct addrinfo hints = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     snprintf(port, sizeof port, "%u", target->port);
     int rc = getaddrinfo(target->host, port, &hints, found);
+    int errnum = lookup_errno(rc);
     if (rc == 0)
         return 0;
+    if (errnum != 0)
+        return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, target->host, errnum,
+                               "cannot find that host");
     error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, target->host,
-              "cannot find that host: %s", rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+              "cannot find that host: %s", gai_strerror(rc));
     return error_hint(err, "check the spelling, or give its address");
 }
 
