@@ -2,17 +2,20 @@
 
 #include "admission.h"
 
+#include <errno.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the peer is this host, or in a subnet of one of its addresses as they are now. */
-static bool is_near(const struct sockaddr *peer)
+/* Whether the peer is this host, or in a subnet of one of its addresses as they are now; -1 with
+ * *err: they cannot be told. */
+static int is_near(const struct sockaddr *peer, struct error *err)
 {
     struct ifaddrs *list;
     bool near = false;
     if (getifaddrs(&list) < 0)
-        return false;
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_CONNECT, NULL, errno,
+                               "cannot list the addresses of the server");
     for (const struct ifaddrs *at = list; at && !near; at = at->ifa_next) {
         struct network network;
         near = at->ifa_addr && at->ifa_netmask &&
@@ -23,22 +26,24 @@ static bool is_near(const struct sockaddr *peer)
     return near;
 }
 
-static bool is_allowed(const struct admission *admission, const struct sockaddr *peer)
+static int is_allowed(const struct admission *admission, const struct sockaddr *peer,
+                      struct error *err)
 {
     if (admission->count == 0)
-        return admission->anybody || admission->secret || is_near(peer);
+        return admission->anybody || admission->secret ? 1 : is_near(peer, err);
     for (size_t i = 0; i < admission->count; i++)
         if (network_contains(&admission->networks[i], peer))
-            return true;
-    return false;
+            return 1;
+    return 0;
 }
 
 int admission_check(const struct admission *admission, const struct sockaddr *peer,
                     struct error *err)
 {
     char host[ADDRESS_TEXT];
-    if (is_allowed(admission, peer))
-        return 0;
+    int allowed = is_allowed(admission, peer, err);
+    if (allowed != 0)
+        return allowed > 0 ? 0 : -1;
     error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "address not allowed");
     return error_hint(err, "ask for 'rdmaput serve --allow %s' there",
                       address_format_host(peer, host));
