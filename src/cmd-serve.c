@@ -283,12 +283,19 @@ static int check_dump(const char *path, struct error *err)
     return rc;
 }
 
-/* DIR, or DIR/, which must be one. */
-static bool is_directory(const char *path)
+/* DIR, or DIR/, which must be one; else FILE, which need not be there. */
+static struct sink *make_file_sink(const struct arguments *arguments, struct error *err)
 {
-    struct stat st;
+    const char *path = arguments->sink;
+    struct stat st = {.st_mode = 0};
     size_t len = strlen(path);
-    return (len > 0 && path[len - 1] == '/') || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+    bool is_named_directory = len > 0 && path[len - 1] == '/';
+    if (!is_named_directory && stat(path, &st) < 0 && errno != ENOENT) {
+        error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path, errno, "cannot serve it");
+        return NULL;
+    }
+    return is_named_directory || S_ISDIR(st.st_mode) ? sink_dir_new(path, &arguments->files, err)
+                                                     : sink_file_new(path, &arguments->files, err);
 }
 
 static struct sink *make_sink(const struct arguments *arguments, struct region **region,
@@ -311,9 +318,7 @@ static struct sink *make_sink(const struct arguments *arguments, struct region *
         return sink_none_new(err);
     if (strcmp(arguments->sink, "-") == 0)
         return sink_stdout_new(err);
-    if (is_directory(arguments->sink))
-        return sink_dir_new(arguments->sink, &arguments->files, err);
-    return sink_file_new(arguments->sink, &arguments->files, err);
+    return make_file_sink(arguments, err);
 }
 
 static int serve(const struct arguments *arguments, const struct secret *secret, struct sink *sink,

@@ -625,8 +625,8 @@ int server_run(const struct server_job *job, struct error *err)
     exchange_close(&server.exchange);
     listener_close(&server.listener);
     end_sessions(&server);
-    if (server.announced)
-        unlink(job->ready_file);
+    if (server.announced && unlink(job->ready_file) < 0 && errno != ENOENT)
+        log_note("%s: cannot remove the ready file: %s", job->ready_file, strerror(errno));
     fdio_close(&server.abort_fd);
     fdio_close(&server.done_fd);
     if (server.aborting)
