@@ -37,8 +37,9 @@ int device_check_any(struct error *err)
     if (access(CM_NODE, R_OK | W_OK) < 0)
         return device_missing_error(err, errno);
     struct ibv_device **list = ibv_get_device_list(&count);
-    if (list)
-        ibv_free_device_list(list);
+    if (!list)
+        return device_missing_error(err, errno);
+    ibv_free_device_list(list);
     if (count > 0)
         return 0;
     error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "no RDMA device on this host");

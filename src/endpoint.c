@@ -279,9 +279,11 @@ int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
     if (resolve_address(endpoint, src, dest, deadline, &cause) == 0 &&
         resolve_route(endpoint, deadline, &cause) == 0)
         return 0;
-    if (cause.class == ERROR_INTERRUPTED || device_check_any(err) == 0) {
+    if (cause.class == ERROR_INTERRUPTED || cause.class == ERROR_RESOURCE ||
+        device_check_any(err) == 0) {
         *err = cause;
-        if (cause.class != ERROR_INTERRUPTED && address_is_loopback(dest))
+        if ((cause.class == ERROR_UNAVAILABLE || cause.class == ERROR_TEMPORARY) &&
+            address_is_loopback(dest))
             loopback_error(endpoint, err);
     }
     return -1;
