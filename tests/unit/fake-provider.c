@@ -105,6 +105,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
             return refusal(fake, errnum);
         }
         record(fake, wr);
+        if (fake->posted)
+            fake->posted(fake->posted_context, fake_last(fake));
     }
     return 0;
 }
@@ -119,6 +121,8 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
     }
     fake->receives = grown(fake->receives, fake->receive_count, sizeof(*fake->receives));
     fake->receives[fake->receive_count++] = (struct fake_receive){wr->wr_id, *wr->sg_list};
+    if (fake->posted)
+        fake->posted(fake->posted_context, NULL);
     return 0;
 }
 
@@ -243,12 +247,31 @@ void fake_run(struct fake_provider *fake, unsigned count)
     }
 }
 
+uint8_t *fake_remote(const struct fake_provider *fake, uint64_t addr, uint32_t rkey, uint64_t len)
+{
+    if (!fake_memory_allows(&fake->memory, &fake->domain, rkey, addr, len, IBV_ACCESS_REMOTE_WRITE))
+        return NULL;
+    return (uint8_t *)(uintptr_t)addr;
+}
+
+void fake_flush(struct fake_provider *fake)
+{
+    fake->broken = true;
+    fake_run(fake, UINT_MAX);
+    while (fake->received_count < fake->receive_count) {
+        struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR,
+                            .wr_id = fake->receives[fake->received_count++].wr_id};
+
+        complete(fake, &wc, 0);
+    }
+}
+
 bool fake_deliver(struct fake_provider *fake, const void *data, size_t len)
 {
     const struct fake_receive *receive;
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV};
 
-    if (fake->received_count == fake->receive_count)
+    if (fake->broken || fake->received_count == fake->receive_count)
         return false;
     receive = &fake->receives[fake->received_count++];
     if (len > receive->entry.length ||

@@ -63,6 +63,10 @@ struct fake_provider {
     int arm_result;                                  /* not 0: what ibv_req_notify_cq returns */
     enum ibv_wc_status next_status;                  /* of the next request that is run */
 
+    /* Called, unless NULL, after a request was taken, and after a receive was (request is NULL). */
+    void (*posted)(void *context, const struct fake_request *request);
+    void *posted_context;
+
     /* The memory of the far end, that RDMA writes go to. */
     uint8_t *far_memory; /* the test's own; NULL: none, every RDMA write ends in REM_ACCESS_ERR */
     size_t far_bytes;
@@ -80,13 +84,14 @@ struct fake_provider {
     struct fake_memory memory;
     int last_access; /* flags of the last registration */
     unsigned arms, events_taken, events_acknowledged;
+    bool broken; /* a request failed, or fake_flush: all that is run is flushed */
     bool has_queue, has_channel;
     int queue_depth;
 
     /* Private. */
     struct fake_completion *completions;
     unsigned completion_count, polled_count;
-    bool armed, broken;
+    bool armed;
     int event_fd;
 };
 
@@ -108,9 +113,15 @@ void fake_run(struct fake_provider *fake, unsigned count);
 /* Has ibv_poll_cq return this one next, after those that are there already. */
 void fake_push_completion(struct fake_provider *fake, const struct ibv_wc *wc);
 
+/* The connection is over: all that was posted, or is posted from now on and run, is flushed. */
+void fake_flush(struct fake_provider *fake);
+
 /* The peer sends a message: it goes into the oldest posted receive, which completes. false when
- * there is none (a real peer's message would end in RNR). */
+ * there is none (a real peer's message would end in RNR), or the connection is over. */
 bool fake_deliver(struct fake_provider *fake, const void *data, size_t len);
+
+/* The memory that an RDMA write of the peer goes to. NULL: it may not. */
+uint8_t *fake_remote(const struct fake_provider *fake, uint64_t addr, uint32_t rkey, uint64_t len);
 
 /* Registers memory of a test's own. */
 struct ibv_mr *fake_register(struct fake_provider *fake, void *addr, size_t len);
