@@ -22,7 +22,8 @@
 
 #define MOST_WAITS 10000 /* in a row, without a step: what is under test takes no notice */
 #define START (1000 * CLOCK_NS_PER_S)
-#define DEVICE_MOST 1024 /* entries of a queue, gather entries */
+#define DEVICE_MOST 1024 /* entries of a queue */
+#define DEVICE_MOST_ENTRIES 4
 
 static struct fake_host *current; /* NULL: none is open */
 
@@ -369,7 +370,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     (void)context;
     *attr = (struct ibv_device_attr){.max_qp_wr = DEVICE_MOST,
-                                     .max_sge = FAKE_MOST_ENTRIES,
+                                     .max_sge = DEVICE_MOST_ENTRIES,
                                      .max_qp_rd_atom = 1,
                                      .max_qp_init_rd_atom = 1};
     return 0;

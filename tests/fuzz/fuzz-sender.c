@@ -31,6 +31,8 @@
 #define PATCHES 4
 #define MOST_OBJECTS 12
 #define CLIENT_SLOTS 4 /* SLOT_COUNT of sender.c */
+#define PIECE_BYTES 100
+#define MOST_PIECES 20
 #define FAR_BYTES ((size_t)4 << 20)
 #define FAR_ADDR UINT64_C(0x7f0000000000)
 #define FAR_RKEY 0x1234u
@@ -45,10 +47,11 @@ enum mode {
     MODE_SECRET = 32,
 };
 
-/* A file that may be an object. */
+/* What may be an object: a file, or pieces of one, PIECE_BYTES each with as much between them. */
 struct content {
     uint64_t size, hole_at, hole_end;
-    uint8_t *bytes;
+    unsigned pieces;
+    uint8_t *bytes; /* of the object */
     char path[TREE_PATH];
 };
 
@@ -60,6 +63,7 @@ static struct content contents[] = {
     {.size = 600000},
     {.size = (1 << 20) + 5000}, /* large enough to be mapped */
     {.size = 300000, .hole_at = 4096, .hole_end = 200704},
+    {.size = (2 * MOST_PIECES - 1) * PIECE_BYTES, .pieces = MOST_PIECES},
 };
 #define CONTENTS (sizeof contents / sizeof contents[0])
 
@@ -154,10 +158,26 @@ static uint8_t *far_memory;
 
 /* ---- objects, as the client reads them ------------------------------------------------------ */
 
+static int add_segments(const struct content *content, struct sender_object *object,
+                        struct error *err)
+{
+    struct segment segment = {.path = (char *)(uintptr_t)content->path};
+    if (content->pieces == 0)
+        return source_add(object->source, &segment, true, object->plan, err);
+    segment.has_suffix = segment.has_offset = segment.has_length = segment.has_remote = true;
+    segment.length = PIECE_BYTES;
+    for (unsigned i = 0; i < content->pieces; i++) {
+        segment.offset = i * PIECE_BYTES;
+        segment.remote = 2 * i * PIECE_BYTES;
+        if (source_add(object->source, &segment, true, object->plan, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int open_object(void *context, size_t index, struct sender_object *object, struct error *err)
 {
     static char names[MOST_OBJECTS][24];
-    struct segment segment;
     size_t a, b;
     (void)context;
     FUZZ_ASSERT(index == server.opens && server.opens == server.closes);
@@ -171,13 +191,11 @@ static int open_object(void *context, size_t index, struct sender_object *object
     object->name = names[index];
     object->plan = plan_new(PLAN_BY_DEST, PLAN_TARGET_SLOT);
     object->source = source_new(err);
-    if (segment_literal(server.contents[index]->path, &segment) != SEGMENT_OK ||
-        source_add(object->source, &segment, true, object->plan, err) < 0 ||
+    if (add_segments(server.contents[index], object, err) < 0 ||
         plan_seal(object->plan, &a, &b) != PLAN_OK ||
         ((server.mode & MODE_RESUME) &&
          source_identity(object->source, object->plan, object->identity, err) < 0))
         abort();
-    segment_free(&segment);
     server.opens++;
     return 0;
 }
@@ -1088,15 +1106,29 @@ static void assert_result(const struct sender_result *result, int rc, const stru
         FUZZ_ASSERT(rc == 0);
 }
 
+static bool is_data(const struct content *content, uint64_t at)
+{
+    if (content->pieces > 0)
+        return at / PIECE_BYTES % 2 == 0;
+    return at < content->hole_at || at >= content->hole_end;
+}
+
 static void make_content(struct content *content, const char *name)
 {
     if (!(content->bytes = calloc(1, content->size + 1)))
         abort();
     for (uint64_t i = 0; i < content->size; i++)
-        if (i < content->hole_at || i >= content->hole_end)
+        if (is_data(content, i))
             content->bytes[i] = (uint8_t)(i * 31 % 251);
-    tree_write(name, content->bytes, content->size, content->hole_at, content->hole_end,
-               content->path);
+    if (content->pieces == 0) {
+        tree_write(name, content->bytes, content->size, content->hole_at, content->hole_end,
+                   content->path);
+        return;
+    }
+    uint8_t file[PIECE_BYTES * MOST_PIECES];
+    for (unsigned i = 0; i < content->pieces; i++)
+        memcpy(file + i * PIECE_BYTES, content->bytes + 2 * i * PIECE_BYTES, PIECE_BYTES);
+    tree_write(name, file, content->pieces * PIECE_BYTES, 0, 0, content->path);
 }
 
 static void open_once(void)
