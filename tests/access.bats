@@ -54,6 +54,7 @@ assert_log() { wait_for_text "$server_err" "$1"; }
   done
 }
 
+# bats test_tags=device
 @test "--allow knows IPv6" {
   need_ipv6
   server_bind=$addr6 start_server --allow "$addr/32" out/f

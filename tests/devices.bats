@@ -1,6 +1,7 @@
 # What `rdmaput devices` says, compared with what the kernel and libibverbs say.
 # shellcheck disable=SC2154 # lib/common.bash and bats set what is used here
 
+# bats file_tags=device
 load lib/common
 
 setup_file() {

@@ -30,7 +30,7 @@ start_impostor() {
   read -r exchange < "$process_out"
 }
 
-# bats test_tags=fast
+# bats test_tags=fast,device
 @test "a server is reached by its administration address, and takes files, pipes and many" {
   make_file a 1500000
   make_file b 100

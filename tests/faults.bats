@@ -156,6 +156,7 @@ assert_nothing_left() {
   assert_nothing_left
 }
 
+# bats test_tags=device
 @test "a stopped server's memory still takes a post" {
   start_region
   start_fed_post
@@ -344,6 +345,7 @@ assert_nothing_left() {
   assert_run 69 'nobody listens on that port'
 }
 
+# bats test_tags=device
 @test "an address that nobody has: 75 within the timeout, and what to look at" {
   make_file source 10
   within $((TIMEOUT_MS + SLACK_MS)) run rdmaput write --timeout 3s source "${addr%.*}.237"
@@ -358,7 +360,7 @@ assert_nothing_left() {
   assert_run 69 203.0.113.1 'cannot resolve address' 'hint: '
 }
 
-# bats test_tags=fast
+# bats test_tags=fast,device
 @test "loopback addresses: 69, and the hint names an address that works" {
   local loopback hint address found
   make_file source 10

@@ -1,5 +1,6 @@
 # map.bats - RDMA writes that land in the file itself
 # shellcheck disable=SC2154 # variables of lib/common.bash
+# bats file_tags=device
 load lib/common
 
 setup() {

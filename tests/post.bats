@@ -120,6 +120,7 @@ stop_foreign() {
   assert_region_holds first
 }
 
+# bats test_tags=device
 @test "10,000 segments of 100 bytes need no more work requests than their gather entries do" {
   local max_sge requests
   seq -f '%099.0f' 10000 > source
@@ -157,7 +158,7 @@ stop_foreign() {
   assert_region_holds source
 }
 
-# bats test_tags=fast
+# bats test_tags=fast,device
 @test "a region that listens on an IPv6 address takes posts" {
   need_ipv6
   make_file source 5000

@@ -61,6 +61,7 @@ assert_log() { [[ $(< "$server_err") == *"$1"* ]] || fail "'$1' is not in: $(< "
   assert_dir_holds out
 }
 
+# bats test_tags=device
 @test "a port in use is 69, and an address without a device" {
   start_server out/f
   ends_with 69 "$dest: cannot listen" --bind "$addr" --port "$port" out/g

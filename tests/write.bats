@@ -112,6 +112,7 @@ reported() {
   assert_equal "$(head -c 4096 out/f | tr -d '\0' | wc -c)" 0
 }
 
+# bats test_tags=device
 @test "10,000 small segments take no more work requests than gather entries allow" {
   local most
   make_file a 100000
@@ -396,6 +397,7 @@ reported() {
   [[ $stderr == *"hint: start 'rdmaput serve' there"* ]] || fail "$stderr"
 }
 
+# bats test_tags=device
 @test "a loopback address is 69, and the hint names one that works" {
   make_file a 10
   dest=127.0.0.1 fails_to_deliver 69 'loopback' a
@@ -439,6 +441,7 @@ reported() {
   stop_server
 }
 
+# bats test_tags=device
 @test "an IPv6 server is written to in brackets" {
   need_ipv6
   make_file a 100000
@@ -449,6 +452,7 @@ reported() {
   assert_same a out/f
 }
 
+# bats test_tags=device
 @test "a server on all addresses takes clients at each address in its ready file" {
   local lines line
   make_file a 1000
