@@ -140,10 +140,10 @@ start_impostor() {
   within 5000 run ask --timeout 1s a "$admin/x"
   assert_run 75 'timed out'
   start_impostor 'sysread $c, $hello, 40; print $c "HTTP/1.1 400 Bad Request\r\n\r\n"; close $c'
-  within 5000 run ask --timeout 1s a "$admin/x"
+  within 10000 run ask --timeout 5s a "$admin/x"
   assert_run 76
   start_impostor 'sysread $c, $hello, 40; print $c "RPUT\x01"; close $c'
-  within 5000 run ask --timeout 1s a "$admin/x"
+  within 10000 run ask --timeout 5s a "$admin/x"
   assert_run 75
 }
 
