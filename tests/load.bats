@@ -9,21 +9,6 @@ setup() {
   echo data > a
 }
 
-# Sets pinned, threads and files: KiB that the kernel counts as pinned for the server, and counts of its own
-read_server() {
-  local key value
-  while read -r key value _; do
-    case $key in
-      VmPin:) pinned=$value ;;
-      Threads:) threads=$value ;;
-    esac
-  done < /proc/"$server_pid"/status
-  files=(/proc/"$server_pid"/fd/*)
-}
-has_one_thread() {
-  read_server
-  [ "$threads" -le $((2 + fabric_threads)) ]
-}
 # Keeps the most that was pinned at a time in peak.
 watch_pinned() {
   read_server
@@ -127,9 +112,9 @@ is_served_or_gone() { has_text "$1" 'received READY' || is_gone "$2"; }
   local clients=${RDMAPUT_TEST_CLIENTS:-64} each=${RDMAPUT_TEST_LOAD_BYTES:-2097152} pids=() i before status peak=0 killed
   make_file src $((each + clients * 4096))
   start_server --timeout 60s --max-sessions 100 --max-memory 32M out
-  rdmaput write a "$dest/a"
-  wait_for has_one_thread
   read_server
+  rdmaput write a "$dest/a"
+  wait_for is_idle "$threads"
   before="$pinned $threads ${#files[@]}"
   for ((i = 0; i < clients; i++)); do
     start_process "client$i" "$RDMAPUT" write --timeout 60s --retry 20 "src@$((i * 4096))+$each" "$dest/x$i"

@@ -160,21 +160,6 @@ round() {
   outcomes[process_status]=$((${outcomes[process_status]-0} + 1))
 }
 
-is_idle() {
-  local key value
-  while read -r key value _; do
-    case $key in
-      VmPin:) [ "$value" -eq 0 ] || return 1 ;;
-      Threads:) [ "$value" -le $((2 + fabric_threads)) ] || return 1 ;;
-    esac
-  done < /proc/"$server_pid"/status
-}
-# What it has open when it serves nobody.
-count_files() {
-  local fds=(/proc/"$server_pid"/fd/*)
-  files=${#fds[@]}
-}
-
 @test "random transfers with random faults: all of it equal, or as it was, and nothing left" {
   local seconds=${RDMAPUT_SOAK_SECONDS:-20} rounds=0 outcomes=() status serving before
   RANDOM=${RDMAPUT_SOAK_SEED:-1}
@@ -187,14 +172,12 @@ count_files() {
   done
   stop_server
   start_server "${serving[@]}"
-  wait_for is_idle
-  count_files
-  before=$files
+  read_server
+  before=${#files[@]}
   rdmaput write source "$dest/last"
   assert_same source out/last
-  wait_for is_idle
-  count_files
-  assert_equal "$files" "$before"
+  wait_for is_idle "$threads"
+  assert_equal "${#files[@]} $pinned" "$before 0"
   wait_for is_swept
   stop_server
   for status in "${!outcomes[@]}"; do echo "# status $status: ${outcomes[status]} times" >&3; done

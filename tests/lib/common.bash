@@ -49,7 +49,7 @@ common_teardown() {
     show_files "$BATS_TEST_TMPDIR"/.bg-*.out "$BATS_TEST_TMPDIR"/.bg-*.err
   else
     # Room for the next one, where all of it is in memory.
-    rm -rf "$BATS_TEST_TMPDIR"/* 2> /dev/null || true
+    rm -rf "${BATS_TEST_TMPDIR:?}"/* 2> /dev/null || true
   fi
   return $status
 }
@@ -306,6 +306,23 @@ is_ready_or_gone() { [ -e "$ready_file" ] || is_gone "$server_pid"; }
 wait_server() {
   wait_process "$server_pid" "$@"
   server_status=$process_status
+}
+
+# Sets pinned, threads and files: KiB that the kernel counts as pinned for the last server, and what it has
+read_server() {
+  local key value
+  while read -r key value _; do
+    case $key in
+      VmPin:) pinned=$value ;;
+      Threads:) threads=$value ;;
+    esac
+  done < /proc/"$server_pid"/status
+  files=(/proc/"$server_pid"/fd/*)
+}
+# THREADS - it has so many, as before it served anybody
+is_idle() {
+  read_server
+  [ "$threads" -eq "$1" ]
 }
 
 # [SIGNAL] - ends the last server, which is idle: status 0
