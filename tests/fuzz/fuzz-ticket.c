@@ -63,16 +63,28 @@ static void try_ticket(const struct ticket *ticket)
         try_cut(text, len, ticket);
 }
 
+/* The parts that have one spelling alone, but for capitals, stand in the text. */
+static void assert_spelled(const struct ticket *ticket, const char *text)
+{
+    char formatted[TICKET_TEXT];
+    ticket_format(ticket, formatted);
+    FUZZ_ASSERT(strstr(text, ticket->host));
+    if (ticket->has_token)
+        FUZZ_ASSERT(strcasestr(text, strrchr(formatted, ',')));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_text(data, size), problem[PROBLEM] = "";
     struct ticket ticket;
     enum ticket_result result = ticket_parse(text, &ticket, problem, sizeof problem);
     FUZZ_ASSERT((result == TICKET_NOT_ONE) == !ticket_looks_like(text));
-    if (result == TICKET_OK)
+    if (result == TICKET_OK) {
         try_ticket(&ticket);
-    else
+        assert_spelled(&ticket, text);
+    } else {
         fuzz_assert_told(problem, sizeof problem);
+    }
     free(text);
     return 0;
 }
