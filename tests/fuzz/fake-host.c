@@ -88,9 +88,10 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
     if (!current)
         return ppoll(fds, count, timeout < 0 ? NULL : &limit, NULL);
     FUZZ_ASSERT(current->waits++ < MOST_WAITS);
+    int64_t until = current->passed + timeout * CLOCK_NS_PER_MS;
     for (;;) {
         int ready = ppoll(fds, count, &none, NULL);
-        if (ready != 0 || timeout == 0)
+        if (ready != 0 || timeout == 0 || (timeout > 0 && current->passed >= until))
             return ready;
         if (!step(current))
             break;
@@ -98,8 +99,8 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
     }
     FUZZ_ASSERT(timeout > 0); /* else it waits for ever */
     current->waits = 0;
-    fake_host_pass(current, (unsigned)timeout);
-    current->idle += timeout * CLOCK_NS_PER_MS;
+    current->idle += until - current->passed;
+    current->passed = until;
     FUZZ_ASSERT(current->idle < FAKE_HOST_PATIENCE * CLOCK_NS_PER_S);
     return 0;
 }

@@ -21,6 +21,7 @@
 #include "clock.h"
 #include "fake-host.h"
 #include "fuzz.h"
+#include "guard.h"
 #include "input.h"
 #include "log.h"
 #include "model-sink.h"
@@ -152,7 +153,7 @@ static void heed_receive(void)
 static void assert_wrong(void)
 {
     const struct observed_object *object = &observer.objects[observer.opened - 1];
-    if (!(client.mode & MODE_TREE))
+    if (!(client.mode & MODE_TREE) && !model.cut)
         FUZZ_ASSERT(!observer_matches(object, model.content, object->told.size));
 }
 
@@ -200,6 +201,8 @@ static uint8_t *slot_memory(unsigned slot, uint64_t len)
     const struct window_place *place = &observer.slots[slot].place;
     const struct fake_provider *fake = &client.host.fake;
     if (ready->type != WIRE_READY || slot >= ready->ready.slot_count)
+        return NULL;
+    if (place->length > 0 && model.cut)
         return NULL;
     if (place->length > 0)
         return fake_remote(fake, place->remote_addr, place->rkey, len);
@@ -301,7 +304,7 @@ static void say_open(void)
 /* Ends the connection, as a device does, when a client writes to a placed slot that is none any more. */
 static void refuse_write(unsigned slot)
 {
-    if (observer.slots[slot].place.length == 0)
+    if (observer.slots[slot].place.length == 0 || model.cut)
         return;
     client.broken = true;
     fake_host_end(&client.host);
@@ -436,8 +439,8 @@ static void patch(void)
 static void fail(void)
 {
     struct fake_provider *fake = &client.host.fake;
-    unsigned what = input_below(&client.input, 10);
-    client.broken |= what >= 5;
+    unsigned what = input_below(&client.input, 11);
+    client.broken |= what >= 5 && what < 10;
     fake->fail_errno = ENOMEM;
     switch (what) {
     case 0:
@@ -469,6 +472,9 @@ static void fail(void)
         break;
     case 9:
         fake->poll_result = -1;
+        break;
+    case 10:
+        model_cut(&model);
         break;
     }
 }
@@ -727,6 +733,8 @@ static void open_once(void)
         return;
     is_open = true;
     log_set_level(LOG_TRACE);
+    if (guard_init() < 0)
+        abort();
     model_open(&model);
     model.committing = committing;
     tree_make();

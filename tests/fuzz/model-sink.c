@@ -27,6 +27,18 @@ uint8_t model_kept(uint64_t offset)
     return (uint8_t)(offset % 251);
 }
 
+static void set_size(struct model_sink *sink, size_t size)
+{
+    if (ftruncate(sink->fd, (off_t)size) < 0)
+        abort();
+}
+
+void model_cut(struct model_sink *sink)
+{
+    set_size(sink, 0);
+    sink->cut = true;
+}
+
 static struct sink_object *begin(struct sink *base, const struct sink_request *request, int stop_fd,
                                  struct error *err)
 {
@@ -43,6 +55,9 @@ static struct sink_object *begin(struct sink *base, const struct sink_request *r
         abort();
     *object = (struct sink_object){.sink = sink, .resumes = request->resume};
     sink->alive++;
+    if (sink->cut)
+        set_size(sink, MODEL_BYTES);
+    sink->cut = false;
     memset(sink->content, 0, sink->used);
     sink->used = request->resume ? sink->kept : 0;
     sink->resumed_at = UINT64_MAX;
@@ -61,7 +76,7 @@ static int recall(struct sink_object *object, uint64_t offset, void *buf, size_t
 {
     FUZZ_ASSERT(object->resumes && object->sink->resumed_at == UINT64_MAX);
     FUZZ_ASSERT(offset <= object->sink->kept && len <= object->sink->kept - offset);
-    if (is_due(&object->sink->fail_recall))
+    if (is_due(&object->sink->fail_recall) || object->sink->cut)
         return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "it is told to fail");
     memcpy(buf, object->sink->content + offset, len);
     return 0;
@@ -73,7 +88,8 @@ static int resume_at(struct sink_object *object, uint64_t bytes, struct error *e
     (void)err;
     FUZZ_ASSERT(object->resumes && sink->resumed_at == UINT64_MAX && bytes <= sink->kept);
     sink->resumed_at = bytes;
-    memset(sink->content + bytes, 0, sink->kept - bytes);
+    if (!sink->cut)
+        memset(sink->content + bytes, 0, sink->kept - bytes);
     return 0;
 }
 
@@ -100,7 +116,8 @@ static int store(struct sink_object *object, uint64_t offset, const void *data, 
     FUZZ_ASSERT(len > 0 && offset >= object->end);
     FUZZ_ASSERT(!object->resumes || sink->kept == 0 ||
                 (sink->resumed_at != UINT64_MAX && offset >= sink->resumed_at));
-    if (is_due(&sink->fail_store) || offset > MODEL_BYTES || len > MODEL_BYTES - offset)
+    if (is_due(&sink->fail_store) || sink->cut || offset > MODEL_BYTES ||
+        len > MODEL_BYTES - offset)
         return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "it is told to fail");
     memcpy(sink->content + offset, data, len);
     object->end = offset + len;
@@ -119,7 +136,8 @@ static int commit(struct sink_object *object, uint64_t size, int stop_fd, struct
     struct model_sink *sink = object->sink;
     bool fails = is_due(&sink->fail_commit);
     (void)stop_fd;
-    sink->committing(sink->begun - 1, sink->content, size);
+    if (!sink->cut)
+        sink->committing(sink->begun - 1, sink->content, size);
     FUZZ_ASSERT(!object->resumes || sink->kept == 0 || sink->resumed_at != UINT64_MAX);
     sink->committed += !fails;
     end(object);
@@ -148,8 +166,9 @@ static const struct sink_ops model_ops = {
 void model_open(struct model_sink *sink)
 {
     *sink = (struct model_sink){.fd = memfd_create("model", MFD_CLOEXEC)};
-    if (sink->fd < 0 || ftruncate(sink->fd, (off_t)MODEL_BYTES) < 0)
+    if (sink->fd < 0)
         abort();
+    set_size(sink, MODEL_BYTES);
     sink->sink.ops = &model_ops;
     sink->content = mmap(NULL, MODEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, sink->fd, 0);
     if (sink->content == MAP_FAILED)
