@@ -1,9 +1,10 @@
 /*
  * fuzz-sender.c - a whole session of a client, whose server does what the input says.
  *
- * The input begins with the session's mode, the number of objects and how large each is, and what the
- * server answers the connect request with; then come instructions (see below). 's' does what a server
- * has to do next; the others do something else, change what is said, or let things fail.
+ * The input begins with the session's mode, what the server has kept of each object, and what it
+ * answers the connect request with; of several objects, with their number; and with the content of
+ * each. Then come instructions (see below): 's' does what a server has to do next; the others do
+ * something else, change what is said, or let things fail.
  *
  * Whatever the server does: what is sent is the files' content, each END is the digest of what was
  * sent, RDMA writes go where the server has granted, what the client says keeps to the protocol, and
@@ -18,9 +19,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "fake-host.h"
+#include "contents.h"
+#include "far-end.h"
 #include "fuzz.h"
-#include "input.h"
 #include "log.h"
 #include "sender.h"
 #include "session.h"
@@ -28,11 +29,8 @@
 #include "window.h"
 
 #define TIMEOUT (4 * CLOCK_NS_PER_S)
-#define PATCHES 4
 #define MOST_OBJECTS 12
 #define CLIENT_SLOTS 4 /* SLOT_COUNT of sender.c */
-#define PIECE_BYTES 100
-#define MOST_PIECES 20
 #define FAR_BYTES ((size_t)4 << 20)
 #define FAR_ADDR UINT64_C(0x7f0000000000)
 #define FAR_RKEY 0x1234u
@@ -47,26 +45,6 @@ enum mode {
     MODE_SECRET = 32,
 };
 
-/* What may be an object: a file, or pieces of one, PIECE_BYTES each with as much between them. */
-struct content {
-    uint64_t size, hole_at, hole_end;
-    unsigned pieces;
-    uint8_t *bytes; /* of the object */
-    char path[TREE_PATH];
-};
-
-static struct content contents[] = {
-    {.size = 100},
-    {.size = 0},
-    {.size = 4096},
-    {.size = 70000},
-    {.size = 600000},
-    {.size = (1 << 20) + 5000}, /* large enough to be mapped */
-    {.size = 300000, .hole_at = 4096, .hole_end = 200704},
-    {.size = (2 * MOST_PIECES - 1) * PIECE_BYTES, .pieces = MOST_PIECES},
-};
-#define CONTENTS (sizeof contents / sizeof contents[0])
-
 /* What was said of an object. */
 struct object {
     const struct content *content;
@@ -77,17 +55,6 @@ struct object {
     bool ended, abandoned;
     bool failed;    /* at the server */
     bool confirmed; /* by its DONE, which says the right thing */
-};
-
-struct patch {
-    unsigned at;
-    uint8_t xor ;
-};
-
-/* A message that was delivered, and that the client has not taken yet. */
-struct delivered {
-    size_t len;
-    uint8_t bytes[WIRE_MESSAGE_BYTES];
 };
 
 /* A CHUNK that the device has not sent yet: where its data lies, and what it is to be. */
@@ -103,8 +70,7 @@ struct slot {
 };
 
 struct server {
-    struct input input;
-    struct fake_host host;
+    struct far_end far;
     unsigned mode;
     struct sender_job job;
     const struct content *contents[MOST_OBJECTS];
@@ -115,11 +81,7 @@ struct server {
     bool fails;         /* an object was told to fail */
     bool slow;          /* time was told to pass */
     bool fails_to_open; /* the next object */
-    bool device_waits, worker_waits;
-    unsigned held;
-    struct patch patches[PATCHES];
-    unsigned patch_count, cut;
-    unsigned delivered_head, delivered_count, pings;
+    unsigned pings;     /* unanswered */
     /* What the client has said. */
     struct object objects[MOST_OBJECTS];
     unsigned opened, opens, closes; /* objects: with OPEN; with the callbacks */
@@ -153,32 +115,13 @@ struct server {
 
 static const struct secret secret = {.bytes = "what nobody else knows", .len = 22};
 static struct server server;
-static struct delivered delivered[MESSAGES_MAX]; /* a ring */
 static uint8_t *far_memory;
 
 /* ---- objects, as the client reads them ------------------------------------------------------ */
 
-static int add_segments(const struct content *content, struct sender_object *object,
-                        struct error *err)
-{
-    struct segment segment = {.path = (char *)(uintptr_t)content->path};
-    if (content->pieces == 0)
-        return source_add(object->source, &segment, true, object->plan, err);
-    segment.has_suffix = segment.has_offset = segment.has_length = segment.has_remote = true;
-    segment.length = PIECE_BYTES;
-    for (unsigned i = 0; i < content->pieces; i++) {
-        segment.offset = i * PIECE_BYTES;
-        segment.remote = 2 * i * PIECE_BYTES;
-        if (source_add(object->source, &segment, true, object->plan, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 static int open_object(void *context, size_t index, struct sender_object *object, struct error *err)
 {
     static char names[MOST_OBJECTS][24];
-    size_t a, b;
     (void)context;
     FUZZ_ASSERT(index == server.opens && server.opens == server.closes);
     if (server.fails_to_open) {
@@ -189,12 +132,9 @@ static int open_object(void *context, size_t index, struct sender_object *object
     }
     snprintf(names[index], sizeof names[index], "%zu", index);
     object->name = names[index];
-    object->plan = plan_new(PLAN_BY_DEST, PLAN_TARGET_SLOT);
-    object->source = source_new(err);
-    if (add_segments(server.contents[index], object, err) < 0 ||
-        plan_seal(object->plan, &a, &b) != PLAN_OK ||
-        ((server.mode & MODE_RESUME) &&
-         source_identity(object->source, object->plan, object->identity, err) < 0))
+    content_open(server.contents[index], object, err);
+    if ((server.mode & MODE_RESUME) &&
+        source_identity(object->source, object->plan, object->identity, err) < 0)
         abort();
     server.opens++;
     return 0;
@@ -335,7 +275,7 @@ static void prove(enum wire_role side, uint8_t code[WIRE_CODE_BYTES])
 {
     struct wire_welcome welcome;
     struct error err = {.class = ERROR_NONE};
-    wire_decode_welcome(server.host.answer, server.host.answer_len, &welcome);
+    wire_decode_welcome(server.far.host.answer, server.far.host.answer_len, &welcome);
     FUZZ_ASSERT(secret_prove(&secret, side, &server.hello, &welcome, server.proof.proof.nonce, code,
                              &err) == 0);
 }
@@ -475,7 +415,7 @@ static void arrive(const struct wire_message *message)
 /* The device gets on by one request. false: there is none. */
 static bool run_device(void)
 {
-    struct fake_provider *fake = &server.host.fake;
+    struct fake_provider *fake = &server.far.host.fake;
     if (fake->run_count == fake->request_count)
         return false;
     const struct fake_request request = fake->requests[fake->run_count];
@@ -574,20 +514,6 @@ static void take(const struct wire_message *message)
     }
 }
 
-static bool look_at_delivered(struct wire_message *message)
-{
-    const struct delivered *first = &delivered[server.delivered_head];
-    const char *problem;
-    FUZZ_ASSERT(server.delivered_count > 0);
-    return wire_decode(first->bytes, first->len, message, &problem) == WIRE_OK;
-}
-
-static void drop_delivered(void)
-{
-    server.delivered_head = (server.delivered_head + 1) % MESSAGES_MAX;
-    server.delivered_count--;
-}
-
 /* The client posts something: a receive again once it has taken what was in it, if it was a message. */
 static void heed(void *context, const struct fake_request *request)
 {
@@ -598,38 +524,22 @@ static void heed(void *context, const struct fake_request *request)
     } else if (request) {
         message = message_of(request);
         hear(&message);
-    } else if (server.delivered_count > 0) {
-        while (!look_at_delivered(&message))
-            drop_delivered();
-        drop_delivered();
+    } else if (server.far.untaken_count > 0) {
+        while (!far_end_look(&server.far, &message))
+            far_end_taken(&server.far);
+        far_end_taken(&server.far);
         take(&message);
     }
 }
 
 /* ---- what the server says ------------------------------------------------------------------- */
 
-/* Sends bytes as they are. */
-static void deliver(const void *bytes, size_t len)
-{
-    if (!server.host.has_queue_pair || !fake_deliver(&server.host.fake, bytes, len))
-        return;
-    struct delivered
-        *last = &delivered[(server.delivered_head + server.delivered_count++) % MESSAGES_MAX];
-    memcpy(last->bytes, bytes, len);
-    last->len = len;
-}
-
 /* Sends a message, with what the input changes in it. */
 static void say(const struct wire_message *message)
 {
     uint8_t bytes[WIRE_MESSAGE_BYTES];
-    size_t len = wire_encode(message, bytes);
-    server.honest &= server.patch_count == 0 && server.cut == 0;
-    for (unsigned i = 0; i < server.patch_count; i++)
-        bytes[server.patches[i].at % len] ^= server.patches[i].xor ;
-    len -= server.cut % len;
-    server.patch_count = server.cut = 0;
-    deliver(bytes, len);
+    server.honest &= far_end_is_plain(&server.far);
+    far_end_deliver(&server.far, bytes, far_end_compose(&server.far, message, bytes));
 }
 
 static void say_plain(enum wire_type type)
@@ -768,7 +678,7 @@ static void serve_done(void)
 /* false: nothing. */
 static bool serve(void)
 {
-    if (!server.host.has_queue_pair || server.host.fake.broken)
+    if (!server.far.host.has_queue_pair || server.far.host.fake.broken)
         return false;
     if (server.pongs_due > 0)
         serve_ping();
@@ -805,10 +715,10 @@ static void lie_ready(void)
 {
     static const uint32_t sizes[] = {4096, 65536, 5000, 262144, 1 << 20};
     lie();
-    unsigned slots = 1 + input_below(&server.input, WIRE_MAX_SLOTS);
-    uint32_t size = sizes[input_below(&server.input, 5)];
-    unsigned at_a_time = 1 + input_below(&server.input, WIRE_MAX_OBJECTS);
-    say_ready(slots, size, at_a_time, input_below(&server.input, 2));
+    unsigned slots = 1 + input_below(&server.far.input, WIRE_MAX_SLOTS);
+    uint32_t size = sizes[input_below(&server.far.input, 5)];
+    unsigned at_a_time = 1 + input_below(&server.far.input, WIRE_MAX_OBJECTS);
+    say_ready(slots, size, at_a_time, input_below(&server.far.input, 2));
 }
 
 /* OPENED: object, whether placed, bytes that are kept */
@@ -816,9 +726,9 @@ static void lie_opened(void)
 {
     static const uint64_t kept[] = {0, 1, 100, 4096, 100000, 1 << 20, INT64_MAX};
     lie();
-    uint32_t object = server.opened - input_below(&server.input, 3);
-    uint32_t flags = input_below(&server.input, 2);
-    say_opened(object, kept[input_below(&server.input, 7)], flags);
+    uint32_t object = server.opened - input_below(&server.far.input, 3);
+    uint32_t flags = input_below(&server.far.input, 2);
+    say_opened(object, kept[input_below(&server.far.input, 7)], flags);
 }
 
 /* DONE: object, status, whose digest */
@@ -826,9 +736,9 @@ static void lie_done(void)
 {
     static const struct digest_value none;
     lie();
-    uint32_t object = server.done + input_below(&server.input, 3);
-    unsigned status = input_number(&server.input);
-    unsigned whose = input_below(&server.input, MOST_OBJECTS);
+    uint32_t object = server.done + input_below(&server.far.input, 3);
+    unsigned status = input_number(&server.far.input);
+    unsigned whose = input_below(&server.far.input, MOST_OBJECTS);
     say_done(object, status, whose < server.opened ? &server.objects[whose].told : &none);
 }
 
@@ -837,22 +747,14 @@ static void say_bytes(void)
 {
     uint8_t bytes[UINT8_MAX];
     lie();
-    deliver(bytes, input_bytes(&server.input, bytes, input_byte(&server.input)));
+    size_t len = input_bytes(&server.far.input, bytes, input_byte(&server.far.input));
+    far_end_deliver(&server.far, bytes, len);
 }
 
-/* the next message is changed: where, the bits that are flipped */
-static void patch(void)
-{
-    struct patch patch = {.at = input_byte(&server.input)};
-    patch.xor = input_byte(&server.input);
-    if (server.patch_count < PATCHES)
-        server.patches[server.patch_count++] = patch;
-}
-
-/* FAILED for an object that has no DONE: which one; its DONE has that status */
+/* FAILED for an object that has no DONE: which one */
 static void fail_object(void)
 {
-    unsigned index = server.done + input_below(&server.input, 3);
+    unsigned index = server.done + input_below(&server.far.input, 3);
     if (index >= server.opened || !(server.mode & MODE_MANY) || !server.said_ready)
         return;
     server.fails = server.objects[index].failed = true;
@@ -865,8 +767,8 @@ static void fail_object(void)
 /* what fails next */
 static void fail(void)
 {
-    struct fake_provider *fake = &server.host.fake;
-    unsigned what = input_below(&server.input, 6);
+    struct fake_provider *fake = &server.far.host.fake;
+    unsigned what = input_below(&server.far.input, 6);
     server.broken |= what > 0;
     fake->fail_errno = ENOMEM;
     switch (what) {
@@ -877,7 +779,7 @@ static void fail(void)
         fake->fail_registration = fake->fail_registration ? 0 : ENOMEM;
         break;
     case 2:
-        fake->fail_send = 1 + input_below(&server.input, 8);
+        fake->fail_send = 1 + input_below(&server.far.input, 8);
         break;
     case 3:
         fake->fail_receive = 1;
@@ -895,15 +797,15 @@ static void fail(void)
 static void end_session(void)
 {
     server.broken = true;
-    if (input_below(&server.input, 2) == 0)
-        fake_host_end(&server.host);
+    if (input_below(&server.far.input, 2) == 0)
+        fake_host_end(&server.far.host);
     else
-        fake_host_event(&server.host, RDMA_CM_EVENT_DEVICE_REMOVAL);
+        fake_host_event(&server.far.host, RDMA_CM_EVENT_DEVICE_REMOVAL);
 }
 
-static void instruct(void)
+static void instruct(uint8_t letter)
 {
-    switch (input_byte(&server.input)) {
+    switch (letter) {
     case 's':
         serve();
         break;
@@ -915,17 +817,17 @@ static void instruct(void)
         break;
     case 'g':
         lie();
-        say_grant(input_below(&server.input, WINDOW_MAX_SLOTS));
+        say_grant(input_below(&server.far.input, WINDOW_MAX_SLOTS));
         break;
     case 'p': /* PLACE: slot, how far from where it is due */
         lie();
-        server.place_at += 4096 * input_below(&server.input, 3);
+        server.place_at += 4096 * input_below(&server.far.input, 3);
         if (present() && server.place_at < present()->content->size)
-            say_place(input_below(&server.input, WINDOW_MAX_SLOTS));
+            say_place(input_below(&server.far.input, WINDOW_MAX_SLOTS));
         break;
     case 'l':
         lie();
-        say_recalled(server.opened - input_below(&server.input, 3));
+        say_recalled(server.opened - input_below(&server.far.input, 3));
         break;
     case 'd':
         lie_done();
@@ -938,10 +840,10 @@ static void instruct(void)
         break;
     case 'e': /* ERROR: status */
         lie();
-        say_error(WIRE_ERROR, 0, 1 + input_below(&server.input, UINT8_MAX));
+        say_error(WIRE_ERROR, 0, 1 + input_below(&server.far.input, UINT8_MAX));
         break;
     case '?':
-        server.honest &= server.pings == 0 && server.delivered_count == 0;
+        server.honest &= server.pings == 0 && server.far.untaken_count == 0;
         say_plain(WIRE_PING);
         break;
     case '!':
@@ -951,30 +853,21 @@ static void instruct(void)
     case 'b':
         say_bytes();
         break;
-    case '^':
-        patch();
-        break;
-    case '-':
-        server.cut = input_number(&server.input);
-        break;
-    case 'h': /* the next ones happen at once: how many */
-        server.held = input_number(&server.input);
-        break;
     case 'D': /* the device waits, or does not any more */
-        server.device_waits = !server.device_waits;
+        server.far.device_waits = !server.far.device_waits;
         break;
     case 'J':
-        server.worker_waits = !server.worker_waits;
+        server.far.worker_waits = !server.far.worker_waits;
         break;
     case 'x': /* it carries one request out */
         run_device();
         break;
     case 'j':
-        fake_host_work(&server.host);
+        fake_host_work(&server.far.host);
         break;
     case 't': /* time passes: tenths of a second */
         server.slow = true;
-        fake_host_pass(&server.host, 100 * input_below(&server.input, 64));
+        fake_host_pass(&server.far.host, 100 * input_below(&server.far.input, 64));
         break;
     case 'q':
         end_session();
@@ -982,19 +875,10 @@ static void instruct(void)
     }
 }
 
-static void act(void)
-{
-    instruct();
-    while (server.held > 0 && server.input.left > 0) {
-        server.held--;
-        instruct();
-    }
-}
-
 /* Whether the world has gone on by itself. */
 static bool work(bool device, bool worker)
 {
-    return (device && run_device()) || (worker && fake_host_work(&server.host));
+    return (device && run_device()) || (worker && fake_host_work(&server.far.host));
 }
 
 /* What is left to do is done, unless the server is frozen; then it leaves. */
@@ -1011,7 +895,7 @@ static bool finish(void)
     if (server.left)
         return false;
     server.left = server.broken = true;
-    fake_host_end(&server.host);
+    fake_host_end(&server.far.host);
     return true;
 }
 
@@ -1019,13 +903,13 @@ static bool finish(void)
 static bool go_on(void *context)
 {
     (void)context;
-    if (work(!server.device_waits, !server.worker_waits))
+    if (work(!server.far.device_waits, !server.far.worker_waits))
         return true;
-    if (!server.host.has_queue_pair)
+    if (!server.far.host.has_queue_pair)
         return false;
-    if (server.ended || server.input.left == 0)
+    if (server.ended || server.far.input.left == 0)
         return finish();
-    act();
+    far_end_act(&server.far, instruct);
     return true;
 }
 
@@ -1041,14 +925,15 @@ static void take_answer(void)
         welcome.flags = WIRE_WELCOME_SECRET;
         memset(welcome.nonce, 'n', sizeof welcome.nonce);
     }
-    unsigned kind = input_below(&server.input, 4);
+    unsigned kind = input_below(&server.far.input, 4);
     uint8_t bytes[WIRE_REFUSAL_MAX_BYTES];
-    size_t len = kind == 0   ? wire_encode_welcome(&welcome, bytes)
-                 : kind == 1 ? wire_encode_refusal(&refusal, bytes)
-                             : input_bytes(&server.input, bytes, input_below(&server.input, 64));
-    memcpy(server.host.answer, bytes, len);
-    server.host.answer_len = (unsigned)len;
-    server.host.refuses = kind == 1 || kind == 3;
+    size_t len = kind == 0 ? wire_encode_welcome(&welcome, bytes)
+                 : kind == 1
+                     ? wire_encode_refusal(&refusal, bytes)
+                     : input_bytes(&server.far.input, bytes, input_below(&server.far.input, 64));
+    memcpy(server.far.host.answer, bytes, len);
+    server.far.host.answer_len = (unsigned)len;
+    server.far.host.refuses = kind == 1 || kind == 3;
     server.honest = kind == 0;
 }
 
@@ -1056,14 +941,14 @@ static void prepare(const uint8_t *data, size_t size)
 {
     static const uint64_t kept[] = {0, 100, 4096, 200000};
     memset(&server, 0, sizeof server);
-    fake_host_open(&server.host, go_on, NULL);
-    server.input = (struct input){.at = data, .left = size};
-    server.mode = input_number(&server.input);
-    server.kept = kept[input_below(&server.input, 4)];
+    far_end_begin(&server.far, (struct input){.at = data, .left = size});
+    fake_host_open(&server.far.host, go_on, NULL);
+    server.mode = input_number(&server.far.input);
+    server.kept = kept[input_below(&server.far.input, 4)];
     take_answer();
     server.job = (struct sender_job){
         .target = {.host = "192.0.2.1", .port = 7475, .timeout = TIMEOUT},
-        .count = server.mode & MODE_MANY ? input_below(&server.input, MOST_OBJECTS + 1) : 1,
+        .count = server.mode & MODE_MANY ? input_below(&server.far.input, MOST_OBJECTS + 1) : 1,
         .many = (server.mode & MODE_MANY) != 0,
         .sync = (server.mode & MODE_SYNC) != 0,
         .resume = (server.mode & MODE_RESUME) != 0,
@@ -1080,12 +965,12 @@ static void prepare(const uint8_t *data, size_t size)
                  (server.job.secret ? WIRE_HELLO_SECRET : 0),
     };
     for (size_t i = 0; i < server.job.count; i++)
-        server.contents[i] = &contents[input_below(&server.input, CONTENTS)];
-    server.host.fake.posted = heed;
-    server.host.fake.far_memory = far_memory;
-    server.host.fake.far_bytes = FAR_BYTES;
-    server.host.fake.far_addr = FAR_ADDR;
-    server.host.fake.far_rkey = FAR_RKEY;
+        server.contents[i] = &contents[input_below(&server.far.input, CONTENTS)];
+    server.far.host.fake.posted = heed;
+    server.far.host.fake.far_memory = far_memory;
+    server.far.host.fake.far_bytes = FAR_BYTES;
+    server.far.host.fake.far_addr = FAR_ADDR;
+    server.far.host.fake.far_rkey = FAR_RKEY;
 }
 
 static void assert_result(const struct sender_result *result, int rc, const struct error *err)
@@ -1106,42 +991,13 @@ static void assert_result(const struct sender_result *result, int rc, const stru
         FUZZ_ASSERT(rc == 0);
 }
 
-static bool is_data(const struct content *content, uint64_t at)
-{
-    if (content->pieces > 0)
-        return at / PIECE_BYTES % 2 == 0;
-    return at < content->hole_at || at >= content->hole_end;
-}
-
-static void make_content(struct content *content, const char *name)
-{
-    if (!(content->bytes = calloc(1, content->size + 1)))
-        abort();
-    for (uint64_t i = 0; i < content->size; i++)
-        if (is_data(content, i))
-            content->bytes[i] = (uint8_t)(i * 31 % 251);
-    if (content->pieces == 0) {
-        tree_write(name, content->bytes, content->size, content->hole_at, content->hole_end,
-                   content->path);
-        return;
-    }
-    uint8_t file[PIECE_BYTES * MOST_PIECES];
-    for (unsigned i = 0; i < content->pieces; i++)
-        memcpy(file + i * PIECE_BYTES, content->bytes + 2 * i * PIECE_BYTES, PIECE_BYTES);
-    tree_write(name, file, content->pieces * PIECE_BYTES, 0, 0, content->path);
-}
-
 static void open_once(void)
 {
-    char name[24];
     if (far_memory)
         return;
     log_set_level(LOG_TRACE);
     tree_make();
-    for (size_t i = 0; i < CONTENTS; i++) {
-        snprintf(name, sizeof name, "%zu", i);
-        make_content(&contents[i], name);
-    }
+    contents_make();
     if (!(far_memory = malloc(FAR_BYTES)))
         abort();
 }
@@ -1153,7 +1009,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     open_once();
     prepare(data, size);
     int rc = sender_run(&server.job, &result, &err);
-    fake_host_close(&server.host);
+    fake_host_close(&server.far.host);
     assert_result(&result, rc, &err);
     for (unsigned i = 0; i < server.opened; i++)
         digest_free(server.objects[i].sent);

@@ -19,10 +19,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "fake-host.h"
+#include "far-end.h"
 #include "fuzz.h"
 #include "guard.h"
-#include "input.h"
 #include "log.h"
 #include "model-sink.h"
 #include "observer.h"
@@ -31,7 +30,6 @@
 #include "tree.h"
 
 #define TIMEOUT (4 * CLOCK_NS_PER_S)
-#define PATCHES 4
 #define PAGE 4096
 
 enum mode {
@@ -43,20 +41,8 @@ enum mode {
     MODE_SECRET = 32,
 };
 
-struct patch {
-    unsigned at;
-    uint8_t xor ;
-};
-
-/* A message that was delivered, and that the server has not taken yet. */
-struct delivered {
-    size_t len;
-    uint8_t bytes[WIRE_MESSAGE_BYTES];
-};
-
 struct client {
-    struct input input;
-    struct fake_host host;
+    struct far_end far;
     struct endpoint endpoint;
     int stop_fd, exchange[2];
     unsigned mode;
@@ -65,20 +51,14 @@ struct client {
     bool ended;                 /* the input is over, and so is the client */
     bool again;                 /* but another session follows */
     bool broken;                /* the connection or the device was told to fail */
-    bool device_waits, worker_waits;
-    unsigned held; /* instructions that happen at once */
-    /* What the client says next, and what it has said. */
-    struct patch patches[PATCHES];
-    unsigned patch_count, cut;
-    unsigned delivered_head, delivered_count, opened, pings;
-    uint64_t size; /* of the last OPEN */
+    unsigned opened, pings;     /* that it has said */
+    uint64_t size;              /* of the last OPEN */
 };
 
 static const struct secret secret = {.bytes = "what nobody else knows", .len = 22};
 static struct client client;
 static struct observer observer;
-static struct delivered delivered[MESSAGES_MAX]; /* a ring */
-static struct digest *said;                      /* the client's, of the object that it is at */
+static struct digest *said; /* the client's, of the object that it is at */
 static struct model_sink model;
 
 /* ---- what the server does ------------------------------------------------------------------- */
@@ -122,31 +102,16 @@ static void listen_to_exchange(void)
     observer_hear(&observer, &message);
 }
 
-/* The next message that was delivered. false when it is none. */
-static bool look_at_delivered(struct wire_message *message)
-{
-    const struct delivered *first = &delivered[client.delivered_head];
-    const char *problem;
-    FUZZ_ASSERT(client.delivered_count > 0);
-    return wire_decode(first->bytes, first->len, message, &problem) == WIRE_OK;
-}
-
-static void drop_delivered(void)
-{
-    client.delivered_head = (client.delivered_head + 1) % MESSAGES_MAX;
-    client.delivered_count--;
-}
-
 /* A receive is posted again once the server has taken what was in it, if it was a message. */
 static void heed_receive(void)
 {
     struct wire_message message;
-    if (client.delivered_count == 0)
+    if (client.far.untaken_count == 0)
         return;
-    for (; !look_at_delivered(&message); drop_delivered())
+    for (; !far_end_look(&client.far, &message); far_end_taken(&client.far))
         observer_take(&observer, NULL);
     observer_take(&observer, &message);
-    drop_delivered();
+    far_end_taken(&client.far);
 }
 
 /* The content is still that of the object that the server complains of. */
@@ -165,7 +130,7 @@ static void heed_message(const struct wire_message *message)
     if (message->type == WIRE_ERROR && message->error.status == OBSERVER_DATA)
         assert_wrong();
     if (message->type == WIRE_ERROR && message->error.status == OBSERVER_PROTOCOL &&
-        client.delivered_count > 0 && !look_at_delivered(&next))
+        client.far.untaken_count > 0 && !far_end_look(&client.far, &next))
         observer_take(&observer, NULL);
     if (message->type == WIRE_RECALLED &&
         !digest_equal(&message->recalled.digest, &observer.recall.recall.digest))
@@ -180,7 +145,7 @@ static void heed(void *context, const struct fake_request *request)
     const char *problem;
     (void)context;
     listen_to_exchange();
-    FUZZ_ASSERT(client.host.fake.memory.bytes <= client.memory + PAGE);
+    FUZZ_ASSERT(client.far.host.fake.memory.bytes <= client.memory + PAGE);
     if (!request) {
         heed_receive();
         return;
@@ -199,7 +164,7 @@ static uint8_t *slot_memory(unsigned slot, uint64_t len)
 {
     const struct wire_message *ready = &observer.ready;
     const struct window_place *place = &observer.slots[slot].place;
-    const struct fake_provider *fake = &client.host.fake;
+    const struct fake_provider *fake = &client.far.host.fake;
     if (ready->type != WIRE_READY || slot >= ready->ready.slot_count)
         return NULL;
     if (place->length > 0 && model.cut)
@@ -247,17 +212,13 @@ static void deliver(const void *bytes, size_t len)
 {
     struct wire_message message;
     const char *problem;
+    const struct fake_provider *fake = &client.far.host.fake;
     bool valid = wire_decode(bytes, len, &message, &problem) == WIRE_OK;
-    if (!client.host.has_queue_pair ||
-        (valid && message.type == WIRE_OPEN && client.opened == OBSERVER_OBJECTS) ||
-        !fake_deliver(&client.host.fake, bytes, len))
+    if ((valid && message.type == WIRE_OPEN && client.opened == OBSERVER_OBJECTS) ||
+        !far_end_deliver(&client.far, bytes, len))
         return;
-    struct delivered
-        *last = &delivered[(client.delivered_head + client.delivered_count++) % MESSAGES_MAX];
-    memcpy(last->bytes, bytes, len);
-    last->len = len;
     /* A client that does not listen may say what it cannot know to be in order. */
-    observer.deaf |= client.host.fake.run_count < client.host.fake.request_count;
+    observer.deaf |= fake->run_count < fake->request_count;
     if (valid)
         remember(&message);
 }
@@ -266,12 +227,7 @@ static void deliver(const void *bytes, size_t len)
 static void say(const struct wire_message *message)
 {
     uint8_t bytes[WIRE_MESSAGE_BYTES];
-    size_t len = wire_encode(message, bytes);
-    for (unsigned i = 0; i < client.patch_count; i++)
-        bytes[client.patches[i].at % len] ^= client.patches[i].xor ;
-    len -= client.cut % len;
-    client.patch_count = client.cut = 0;
-    deliver(bytes, len);
+    deliver(bytes, far_end_compose(&client.far, message, bytes));
 }
 
 /* ---- instructions --------------------------------------------------------------------------- */
@@ -279,14 +235,14 @@ static void say(const struct wire_message *message)
 static uint64_t take_length(void)
 {
     static const uint64_t lengths[] = {8, 1, 0, 100, 4096, 4097, 65536, 262144, 1 << 20, 1 << 30};
-    return lengths[input_below(&client.input, sizeof lengths / sizeof lengths[0])];
+    return lengths[input_below(&client.far.input, sizeof lengths / sizeof lengths[0])];
 }
 
 /* OPEN: flags, size, whether all of it is data, length of the name, name */
 static void say_open(void)
 {
     struct wire_message message = client.limits;
-    unsigned flags = input_number(&client.input);
+    unsigned flags = input_number(&client.far.input);
     message.open.flags = flags & WIRE_OPEN_FLAGS;
     message.open.size = flags & 0x20 ? WIRE_UNKNOWN : take_length();
     message.open.bytes = message.open.size;
@@ -296,7 +252,7 @@ static void say_open(void)
     }
     if (message.open.flags & WIRE_OPEN_RESUME)
         message.open.identity[0] = 1;
-    size_t len = input_bytes(&client.input, message.open.name, input_number(&client.input));
+    size_t len = input_bytes(&client.far.input, message.open.name, input_number(&client.far.input));
     message.open.name[len] = '\0';
     say(&message);
 }
@@ -307,7 +263,7 @@ static void refuse_write(unsigned slot)
     if (observer.slots[slot].place.length == 0 || model.cut)
         return;
     client.broken = true;
-    fake_host_end(&client.host);
+    fake_host_end(&client.far.host);
 }
 
 /* The RDMA writes that go before a CHUNK. */
@@ -324,7 +280,7 @@ static void write_chunk(const struct wire_message *message)
 /* One without a CHUNK: slot, length */
 static void write_slot(void)
 {
-    unsigned slot = input_below(&client.input, WINDOW_MAX_SLOTS);
+    unsigned slot = input_below(&client.far.input, WINDOW_MAX_SLOTS);
     uint64_t len = take_length();
     uint8_t *to = slot_memory(slot, len);
     if (to)
@@ -337,8 +293,8 @@ static void write_slot(void)
 static void say_chunk(void)
 {
     struct wire_message message = {.type = WIRE_CHUNK};
-    unsigned slot = input_below(&client.input, WINDOW_MAX_SLOTS);
-    uint64_t gap = input_number(&client.input), length = take_length();
+    unsigned slot = input_below(&client.far.input, WINDOW_MAX_SLOTS);
+    uint64_t gap = input_number(&client.far.input), length = take_length();
     const struct window_place *place = &observer.slots[slot].place;
     struct wire_extent extent = {.offset = digest_end(said) + gap, .length = length};
     if (place->length > 0 && gap == 0)
@@ -355,9 +311,9 @@ static void say_extents(void)
 {
     struct wire_message message = {.type = WIRE_CHUNK};
     uint64_t at = digest_end(said);
-    message.chunk.slot = (uint16_t)input_below(&client.input, WINDOW_MAX_SLOTS);
-    message.chunk.extent_count = (uint16_t)(1 + input_below(&client.input, WIRE_MAX_EXTENTS));
-    uint64_t length = 1 + input_number(&client.input), gap = input_number(&client.input);
+    message.chunk.slot = (uint16_t)input_below(&client.far.input, WINDOW_MAX_SLOTS);
+    message.chunk.extent_count = (uint16_t)(1 + input_below(&client.far.input, WIRE_MAX_EXTENTS));
+    uint64_t length = 1 + input_number(&client.far.input), gap = input_number(&client.far.input);
     for (unsigned i = 0; i < message.chunk.extent_count; i++, at += length + gap)
         message.chunk.extents[i] = (struct wire_extent){.offset = at, .length = length};
     write_chunk(&message);
@@ -369,9 +325,9 @@ static void say_recall(void)
 {
     struct wire_message message = {.type = WIRE_RECALL};
     uint8_t kept[256];
-    uint64_t at = digest_end(said) + input_number(&client.input);
-    uint64_t length = 1 + input_number(&client.input);
-    message.recall.extent_count = (uint16_t)(1 + input_below(&client.input, WIRE_MAX_RECALLED));
+    uint64_t at = digest_end(said) + input_number(&client.far.input);
+    uint64_t length = 1 + input_number(&client.far.input);
+    message.recall.extent_count = (uint16_t)(1 + input_below(&client.far.input, WIRE_MAX_RECALLED));
     for (unsigned i = 0; i < message.recall.extent_count; i++, at += length) {
         message.recall.extents[i] = (struct wire_extent){.offset = at, .length = length};
         for (uint64_t j = 0; j < length; j++)
@@ -414,7 +370,7 @@ static void say_plain(enum wire_type type)
 static void say_error(void)
 {
     struct wire_message message = {.type = WIRE_ERROR};
-    message.error.status = (uint8_t)(1 + input_below(&client.input, UINT8_MAX));
+    message.error.status = (uint8_t)(1 + input_below(&client.far.input, UINT8_MAX));
     strcpy(message.error.text, "no more");
     say(&message);
 }
@@ -423,23 +379,14 @@ static void say_error(void)
 static void say_bytes(void)
 {
     uint8_t bytes[UINT8_MAX];
-    deliver(bytes, input_bytes(&client.input, bytes, input_byte(&client.input)));
-}
-
-/* the next message is changed: where, the bits that are flipped */
-static void patch(void)
-{
-    struct patch patch = {.at = input_byte(&client.input)};
-    patch.xor = input_byte(&client.input);
-    if (client.patch_count < PATCHES)
-        client.patches[client.patch_count++] = patch;
+    deliver(bytes, input_bytes(&client.far.input, bytes, input_byte(&client.far.input)));
 }
 
 /* what fails next */
 static void fail(void)
 {
-    struct fake_provider *fake = &client.host.fake;
-    unsigned what = input_below(&client.input, 11);
+    struct fake_provider *fake = &client.far.host.fake;
+    unsigned what = input_below(&client.far.input, 11);
     client.broken |= what >= 5 && what < 10;
     fake->fail_errno = ENOMEM;
     switch (what) {
@@ -483,12 +430,12 @@ static void fail(void)
 static void end_session(void)
 {
     client.broken = true;
-    switch (input_below(&client.input, 3)) {
+    switch (input_below(&client.far.input, 3)) {
     case 0:
-        fake_host_end(&client.host);
+        fake_host_end(&client.far.host);
         break;
     case 1:
-        fake_host_event(&client.host, RDMA_CM_EVENT_DEVICE_REMOVAL);
+        fake_host_event(&client.far.host, RDMA_CM_EVENT_DEVICE_REMOVAL);
         break;
     case 2:
         eventfd_write(client.stop_fd, 1);
@@ -499,17 +446,17 @@ static void end_session(void)
 /* Whether the world has gone on by itself. */
 static bool work(bool device, bool worker)
 {
-    struct fake_provider *fake = &client.host.fake;
+    struct fake_provider *fake = &client.far.host.fake;
     if (device && fake->run_count < fake->request_count) {
         fake_run(fake, UINT32_MAX);
         return true;
     }
-    return worker && fake_host_work(&client.host);
+    return worker && fake_host_work(&client.far.host);
 }
 
-static void instruct(void)
+static void instruct(uint8_t letter)
 {
-    switch (input_byte(&client.input)) {
+    switch (letter) {
     case 'k':
         say_proof();
         break;
@@ -546,32 +493,23 @@ static void instruct(void)
     case 'b':
         say_bytes();
         break;
-    case '^':
-        patch();
-        break;
-    case '-':
-        client.cut = input_number(&client.input);
-        break;
     case 'w':
         write_slot();
         break;
-    case 'h': /* the next ones happen at once: how many */
-        client.held = input_number(&client.input);
-        break;
     case 'd': /* the device waits, or does not any more */
-        client.device_waits = !client.device_waits;
+        client.far.device_waits = !client.far.device_waits;
         break;
     case 'j':
-        client.worker_waits = !client.worker_waits;
+        client.far.worker_waits = !client.far.worker_waits;
         break;
     case 'D': /* it carries one request out */
-        fake_run(&client.host.fake, 1);
+        fake_run(&client.far.host.fake, 1);
         break;
     case 'J':
-        fake_host_work(&client.host);
+        fake_host_work(&client.far.host);
         break;
     case 't': /* time passes: tenths of a second */
-        fake_host_pass(&client.host, 100 * input_below(&client.input, 64));
+        fake_host_pass(&client.far.host, 100 * input_below(&client.far.input, 64));
         break;
     case 'f':
         fail();
@@ -588,27 +526,18 @@ static void instruct(void)
 /* Whether the server is still to take what comes. */
 static bool is_going_on(void)
 {
-    return client.host.accepted && client.host.has_queue_pair && !client.host.disconnected &&
-           !observer.over && !observer.violated && !observer.closed && !client.broken &&
-           !client.ended;
+    return client.far.host.accepted && client.far.host.has_queue_pair &&
+           !client.far.host.disconnected && !observer.over && !observer.violated &&
+           !observer.closed && !client.broken && !client.ended;
 }
 
 /* The server waits, and nothing is under way: it has taken all that came, and has receives for more. */
 static void assert_receives(void)
 {
-    const struct fake_provider *fake = &client.host.fake;
-    if (!is_going_on() || client.delivered_count > 0)
+    const struct fake_provider *fake = &client.far.host.fake;
+    if (!is_going_on() || client.far.untaken_count > 0)
         return;
-    FUZZ_ASSERT(fake->receive_count - fake->received_count == client.host.recv_depth);
-}
-
-static void act(void)
-{
-    instruct();
-    while (client.held > 0 && client.input.left > 0) {
-        client.held--;
-        instruct();
-    }
+    FUZZ_ASSERT(fake->receive_count - fake->received_count == client.far.host.recv_depth);
 }
 
 /* The client leaves, unless it is frozen. */
@@ -620,7 +549,7 @@ static bool leave(void)
     if ((client.mode & MODE_SILENT) || client.broken)
         return false;
     client.broken = true;
-    fake_host_end(&client.host);
+    fake_host_end(&client.far.host);
     return true;
 }
 
@@ -628,19 +557,19 @@ static bool leave(void)
 static bool go_on(void *context)
 {
     (void)context;
-    wire_decode_welcome(client.host.answer, client.host.answer_len, &observer.welcome);
+    wire_decode_welcome(client.far.host.answer, client.far.host.answer_len, &observer.welcome);
     listen_to_exchange();
-    if (work(!client.device_waits, !client.worker_waits))
+    if (work(!client.far.device_waits, !client.far.worker_waits))
         return true;
     assert_receives();
     if (observer.server_pings > 0 && !client.broken && !(client.mode & MODE_SILENT)) {
         const struct wire_message pong = {.type = WIRE_PONG};
         say(&pong);
-        return client.delivered_count > 0;
+        return client.far.untaken_count > 0;
     }
-    if (client.ended || client.input.left == 0)
+    if (client.ended || client.far.input.left == 0)
         return leave();
-    act();
+    far_end_act(&client.far, instruct);
     return true;
 }
 
@@ -651,20 +580,20 @@ static void take_limits(void)
     static const uint32_t chunks[] = {4096, 5000, 65536, 1 << 20};
     struct wire_message *limits = &client.limits;
     *limits = (struct wire_message){.type = WIRE_OPEN};
-    limits->open.slot_limit = (uint16_t)(1 + input_below(&client.input, WIRE_MAX_SLOTS));
-    limits->open.object_limit = (uint16_t)(1 + input_below(&client.input, WIRE_MAX_OBJECTS));
-    unsigned chunk = input_below(&client.input, 8);
+    limits->open.slot_limit = (uint16_t)(1 + input_below(&client.far.input, WIRE_MAX_SLOTS));
+    limits->open.object_limit = (uint16_t)(1 + input_below(&client.far.input, WIRE_MAX_OBJECTS));
+    unsigned chunk = input_below(&client.far.input, 8);
     limits->open.chunk_limit = chunks[chunk % 4];
     client.memory = chunk < 4 ? receiver_wanted_memory() : receiver_least_memory() * (chunk - 3);
 }
 
 static void prepare(void)
 {
-    struct input input = client.input;
+    struct input input = client.far.input;
     memset(&client, 0, sizeof client);
+    far_end_begin(&client.far, input);
     digest_reset(said);
-    client.input = input;
-    client.mode = input_number(&client.input);
+    client.mode = input_number(&client.far.input);
     client.exchange[0] = client.exchange[1] = -1;
     model_reset(&model, take_length() % MODEL_BYTES);
     take_limits();
@@ -675,7 +604,7 @@ static void prepare(void)
         .flags = (client.mode & MODE_MANY ? WIRE_HELLO_MANY : 0) |
                  (is_secret ? WIRE_HELLO_SECRET : 0),
     };
-    observer_begin(&observer, &client.host.fake, &hello, is_secret ? &secret : NULL);
+    observer_begin(&observer, &client.far.host.fake, &hello, is_secret ? &secret : NULL);
     client.stop_fd = eventfd(0, EFD_CLOEXEC);
     if (client.stop_fd < 0 ||
         ((client.mode & MODE_EXCHANGE) && socketpair(AF_UNIX, SOCK_STREAM, 0, client.exchange) < 0))
@@ -703,8 +632,8 @@ static void run_session(void)
     struct receiver_result result;
     struct error err = {.class = ERROR_NONE};
     prepare();
-    fake_host_open(&client.host, go_on, NULL);
-    client.host.fake.posted = heed;
+    fake_host_open(&client.far.host, go_on, NULL);
+    client.far.host.fake.posted = heed;
     struct sink *sink = client.mode & MODE_TREE ? tree_sink() : &model.sink;
     sink->never_map = (client.mode & MODE_NEVER_MAP) != 0;
     const struct receiver_job job = {.sink = sink,
@@ -713,11 +642,11 @@ static void run_session(void)
                                      .memory = client.memory,
                                      .ready_fd = client.exchange[0],
                                      .committed = report};
-    FUZZ_ASSERT(endpoint_adopt(&client.endpoint, fake_host_request(&client.host), &offered, TIMEOUT,
-                               client.stop_fd, &err) == 0);
+    FUZZ_ASSERT(endpoint_adopt(&client.endpoint, fake_host_request(&client.far.host), &offered,
+                               TIMEOUT, client.stop_fd, &err) == 0);
     int rc = receiver_run(&client.endpoint, &job, &result, &err);
     endpoint_close(&client.endpoint);
-    fake_host_close(&client.host);
+    fake_host_close(&client.far.host);
     assert_result(&result, rc, &err);
     close(client.stop_fd);
     if (client.exchange[0] >= 0) {
@@ -745,12 +674,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool uses_tree = false;
     open_once();
     said = digest_new();
-    client.input = (struct input){.at = data, .left = size};
+    client.far.input = (struct input){.at = data, .left = size};
     do {
         run_session();
         uses_tree |= (client.mode & MODE_TREE) != 0;
-        while (!client.again && client.input.left > 0)
-            client.again = input_byte(&client.input) == '/';
+        while (!client.again && client.far.input.left > 0)
+            client.again = input_byte(&client.far.input) == '/';
     } while (client.again);
     if (uses_tree)
         tree_empty();
