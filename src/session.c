@@ -237,6 +237,11 @@ static int wait_until(struct session *session, int worker_fd, int64_t moment, st
     return fds[3].revents != 0;
 }
 
+static int64_t silence_ends(const struct session *session)
+{
+    return session->heard_at + (int64_t)session->timeout;
+}
+
 /* Whether something can still be sent, without waiting. -1 with *err when the session is over. */
 static int check_sending(struct session *session, struct error *err)
 {
@@ -245,7 +250,7 @@ static int check_sending(struct session *session, struct error *err)
         return -1;
     if (session->failed || endpoint_check(session->endpoint, &ignored) < 0)
         return broken(session, err);
-    if (clock_now() - session->heard_at > (int64_t)session->timeout)
+    if (clock_now() >= silence_ends(session))
         return silent(session, err);
     return 0;
 }
@@ -256,11 +261,6 @@ static int check(struct session *session, struct error *err)
     if (reap(session, err) < 0)
         return -1;
     return session->received_count > 0 ? 0 : check_sending(session, err);
-}
-
-static int64_t silence_ends(const struct session *session)
-{
-    return session->heard_at + (int64_t)session->timeout;
 }
 
 /* Posting failed: where the connection has ended, that is why. */
@@ -347,13 +347,13 @@ static int64_t keep_alive(struct session *session, struct error *err)
     static const struct wire_message ping = {.type = WIRE_PING};
     int64_t due = session->heard_at + ping_after(session);
     if (session->ping_out || !session->talking)
-        return silence_ends(session) + 1;
+        return silence_ends(session);
     if (clock_now() < due)
         return due;
     if (session_send(session, &ping, err) < 0)
         return -1;
     session->ping_out = true;
-    return silence_ends(session) + 1;
+    return silence_ends(session);
 }
 
 static int check_due(const struct session *session, struct error *err)
