@@ -29,7 +29,8 @@ struct messages {
 };
 
 /* Maps and registers count receives and as many sends, and posts the receives: 1 to MESSAGES_MAX.
- * After rdma_create_qp, before connecting or accepting. */
+ * After rdma_create_qp, before connecting or accepting. Where it fails once a receive is posted,
+ * free_count is not 0, and the queue pair is of no more use. */
 int messages_open(struct messages *messages, struct rdma_cm_id *id, unsigned count,
                   struct error *err);
 void messages_close(struct messages *messages);

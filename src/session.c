@@ -43,7 +43,7 @@ struct endpoint_wants session_wants(unsigned slots, unsigned objects, unsigned w
 }
 
 /* Fewer objects at a time where the limit of locked memory is low: a session of several has at
- * least two. */
+ * least two. Not once a receive is posted, which the queue pair keeps. */
 static int open_messages(struct session *session, unsigned slots, struct error *err)
 {
     for (;;) {
@@ -51,7 +51,8 @@ static int open_messages(struct session *session, unsigned slots, struct error *
         if (messages_open(&session->messages, session->endpoint->id,
                           session_messages(slots, session->objects), &attempt) == 0)
             return 0;
-        if (attempt.class != ERROR_RESOURCE || session->objects <= 2) {
+        if (attempt.class != ERROR_RESOURCE || session->objects <= 2 ||
+            session->messages.free_count > 0) {
             *err = attempt;
             return -1;
         }

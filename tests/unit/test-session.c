@@ -5,6 +5,7 @@
 
 #include "session.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,6 +35,24 @@ static void hear(struct session_bench *bench, enum wire_type type)
     const struct wire_message message = {.type = type};
 
     session_bench_hear(bench, &message);
+}
+
+/* Receives that are posted stay so: their memory must not be left to them for another attempt. */
+static void a_receive_that_cannot_be_posted_ends_the_attempt(void **state)
+{
+    struct session_bench *bench = *state;
+    struct session session;
+    unsigned posted = bench->fake.receive_count;
+
+    bench->fake.fail_receive = 3;
+    bench->fake.fail_errno = ENOMEM;
+    assert_int_equal(
+        session_open(&session, &bench->endpoint, 4, WIRE_MAX_OBJECTS, CLOCK_NS_PER_S, &bench->err),
+        -1);
+    assert_int_equal(bench->err.class, ERROR_RESOURCE);
+    assert_int_equal(bench->fake.receive_count - posted, 2);
+    messages_close(&session.messages);
+    writer_close(&session.writer);
 }
 
 static enum session_next next(struct session_bench *bench, struct wire_message *message)
@@ -203,6 +222,7 @@ int main(void)
         TEST(silence_ends_the_session_after_the_timeout),
         TEST(a_peer_that_is_gone_is_left_within_a_second),
         TEST(lingering_takes_no_longer_than_the_timeout_in_all),
+        TEST(a_receive_that_cannot_be_posted_ends_the_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
