@@ -170,9 +170,9 @@ static bool welcome(const struct exchange *exchange, struct exchange_guest *gues
     static const struct wire_welcome welcome = {.version = WIRE_VERSION};
     struct wire_message meet = {.type = WIRE_MEET};
     uint8_t data[WIRE_WELCOME_BYTES + WIRE_MESSAGE_BYTES];
-    struct error ignored = {.class = ERROR_NONE};
-    if (secret_random(guest->token, WIRE_TOKEN_BYTES, &ignored) < 0)
-        return false;
+    struct error reason = {.class = ERROR_NONE};
+    if (secret_random(guest->token, WIRE_TOKEN_BYTES, &reason) < 0)
+        return refuse(guest, &reason);
     memcpy(meet.meet.token, guest->token, WIRE_TOKEN_BYTES);
     strcpy(meet.meet.text, exchange->addresses);
     size_t len = wire_encode_welcome(&welcome, data);
