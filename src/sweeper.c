@@ -174,7 +174,8 @@ struct sweeper *sweeper_start(int directory, const char *leaf, uint64_t keep_ns,
 {
     struct sweeper *sweeper = allocate(directory, leaf, keep_ns);
     if (!sweeper) {
-        error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, errno, "cannot sweep the directory");
+        error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, NULL, errno,
+                        "cannot sweep the directory");
         return NULL;
     }
     if (leaf)
