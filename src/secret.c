@@ -95,7 +95,8 @@ int secret_prove(const struct secret *secret, enum wire_role side, const struct 
     memcpy(said + len, nonce, WIRE_NONCE_BYTES);
     len += WIRE_NONCE_BYTES;
     if (!HMAC(EVP_sha256(), secret->bytes, (int)secret->len, said, len, code, NULL))
-        return error_set(err, ERROR_BUG, STAGE_CONNECT, NULL, "libcrypto made no HMAC-SHA-256");
+        return error_set(err, ERROR_RESOURCE, STAGE_CONNECT, NULL,
+                         "libcrypto made no HMAC-SHA-256");
     return 0;
 }
 
