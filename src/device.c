@@ -148,21 +148,25 @@ int device_list(struct device **devices, struct error *err)
     return count;
 }
 
-/* Whether rdma_cm has a device for the address; asks with an id of its own. */
-static bool find_device(struct rdma_event_channel *channel, const struct sockaddr *sa,
-                        struct device_address *address)
+/* Whether rdma_cm has a device for the address, as 1 or 0; asks with an id of its own. -1 with *err
+ * when that ran out of something. */
+static int find_device(struct rdma_event_channel *channel, const struct sockaddr *sa,
+                       struct device_address *address, struct error *err)
 {
     struct rdma_cm_id *id;
-    bool found = false;
+    int found = 0;
     memcpy(&address->addr, sa, address_length(sa));
     address_set_port((struct sockaddr *)&address->addr, 0);
     if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) < 0)
-        return false;
-    if (rdma_bind_addr(id, (struct sockaddr *)&address->addr) == 0 && id->verbs) {
+        return device_missing_error(err, errno);
+    if (rdma_bind_addr(id, (struct sockaddr *)&address->addr) < 0) {
+        if (error_class_of_errno(errno, ERROR_NONE) == ERROR_RESOURCE)
+            found = device_missing_error(err, errno);
+    } else if (id->verbs) {
         snprintf(address->device, sizeof address->device, "%s",
                  ibv_get_device_name(id->verbs->device));
         address->port = id->port_num;
-        found = true;
+        found = 1;
     }
     rdma_destroy_id(id);
     return found;
@@ -171,7 +175,7 @@ static bool find_device(struct rdma_event_channel *channel, const struct sockadd
 int device_addresses(struct device_address **addresses, struct error *err)
 {
     struct ifaddrs *list, *at;
-    int count = 0, most = 0;
+    int count = 0, most = 0, got = 0;
     *addresses = NULL;
     struct rdma_event_channel *channel = rdma_create_event_channel();
     if (!channel)
@@ -184,13 +188,14 @@ int device_addresses(struct device_address **addresses, struct error *err)
     for (at = list; at; at = at->ifa_next)
         most++;
     *addresses = calloc((size_t)most + 1, sizeof **addresses);
-    for (at = list; *addresses && at; at = at->ifa_next) {
+    for (at = list; *addresses && at && got >= 0; at = at->ifa_next) {
         if (!at->ifa_addr || !(at->ifa_flags & IFF_UP) ||
             (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) ||
             address_is_loopback(at->ifa_addr))
             continue;
         struct device_address *found = &(*addresses)[count];
-        if (!find_device(channel, at->ifa_addr, found))
+        got = find_device(channel, at->ifa_addr, found, err);
+        if (got <= 0)
             continue;
         snprintf(found->netdev, sizeof found->netdev, "%s", at->ifa_name);
         count++;
@@ -200,7 +205,7 @@ int device_addresses(struct device_address **addresses, struct error *err)
     if (!*addresses)
         return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
                                "cannot list the addresses of this host");
-    return count;
+    return got < 0 ? -1 : count;
 }
 
 bool device_example_address(char buf[ADDRESS_TEXT])
