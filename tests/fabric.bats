@@ -25,7 +25,7 @@ delivers_whole() {
   assert_same a dir/a
   assert_dir_holds dir a b
   stop_server
-  assert_nothing_left 3
+  assert_all_destroyed 3
 }
 
 @test "a file is delivered whole over the fake fabric as RoCE" { delivers_whole roce; }
@@ -42,7 +42,7 @@ posts() {
   stop_server
   cmp -n 100000 a dump
   cmp -n 999 -i 1:500000 a dump
-  assert_nothing_left 2
+  assert_all_destroyed 2
 }
 
 @test "one-sided writes land where they are to over the fake fabric as RoCE" { posts roce; }

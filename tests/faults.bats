@@ -428,3 +428,16 @@ assert_interrupted_at_once() {
   within $((SLACK_MS + 2000)) wait_process "$process_pid"
   assert_equal "$process_status" 130
 }
+
+# FUNCTIONS END - one call of each fails inside of that end; all calls do at both, in faults-inside.bats
+sweep() {
+  run "$RDMAPUT_BUILD/tests/fault-sweep" -a "$addr" -f "$1" -s 1 -j 2 write "$2"
+  assert_success
+  [[ $output =~ ^([0-9]+)\ cases,\ 0\ failed$ && ${BASH_REMATCH[1]} -ge 10 ]] || fail "$output"
+}
+
+# bats test_tags=device
+@test "calls of librdmacm that fail inside of the client: their status and message suit" { sweep 'rdma_*' client; }
+
+# bats test_tags=device
+@test "calls of libibverbs that fail inside of the server: their status and message suit" { sweep 'ibv_*' server; }

@@ -686,11 +686,8 @@ assert_traced() { assert_equal "$(traced)" "$(printf '%s\n' "$@")"; }
 
 # ---- sources that fail or change ----------------------------------------------------------------------
 
-# FILE ARG... - rdmaput ARG..., to which FILE cannot be read after 1 MiB
-with_bad_file() {
-  LD_PRELOAD=$RDMAPUT_BUILD/tests/lib/eio.so RDMAPUT_TEST_EIO_FILE=$1 RDMAPUT_TEST_EIO_AT=1048576 \
-    ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} rdmaput "${@:2}"
-}
+# FILE ARG... - rdmaput ARG..., to which FILE cannot be read after 1 MiB, 256 KiB at a time
+with_bad_file() { with_failure pread 5 "$1" rdmaput "${@:2}"; }
 
 @test "a file that cannot be read after 1 MiB is 74, nothing is committed, and the server says so" {
   make_file bad 1500000

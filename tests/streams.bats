@@ -256,8 +256,8 @@ input_position() { awk '$1 == "pos:" { print $2 }' "/proc/$1/fdinfo/0"; }
   local kind
   make_file a 600000
   for kind in a feed; do
-    client_wrapper=(env LD_PRELOAD="$RDMAPUT_BUILD/tests/lib/eio.so" RDMAPUT_TEST_EIO_FILE="$PWD/$kind"
-      RDMAPUT_TEST_EIO_AT=500000 ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
+    client_wrapper=(env LD_PRELOAD="$RDMAPUT_BUILD/tests/lib/fail-nth.so${LD_PRELOAD:+:$LD_PRELOAD}" FAIL_CALL=read
+      FAIL_NTH=3 FAIL_FILE="$PWD/$kind" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
     start_stream
     start_consumer cat
     if [ $kind = feed ]; then start_process feeder bash -c 'exec cat a > feed'; fi

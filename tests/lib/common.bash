@@ -126,7 +126,7 @@ use_fake_fabric() {
 }
 
 # COUNT - so many processes have used the fake fabric, and destroyed all they made
-assert_nothing_left() {
+assert_all_destroyed() {
   run grep -c ': nothing$' "$FAKE_FABRIC_REPORT"
   assert_output "$1"
   run grep -v ': nothing$' "$FAKE_FABRIC_REPORT"
@@ -161,6 +161,12 @@ device_limit() {
     /^[^ ]/ { mine = 0 }
     $1 == "address" && $2 == addr { mine = 1 }
     mine && $1 == limit { print $2; exit }'
+}
+
+# FUNCTION NTH FILE COMMAND... - runs it, and its NTH call of FUNCTION for FILE fails (fail-nth.c)
+with_failure() {
+  LD_PRELOAD=$RDMAPUT_BUILD/tests/lib/fail-nth.so${LD_PRELOAD:+:$LD_PRELOAD} FAIL_CALL=$1 FAIL_NTH=$2 FAIL_FILE=$3 \
+    ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} "${@:4}"
 }
 
 # ---- waiting --------------------------------------------------------------------------------
