@@ -365,7 +365,7 @@ CALL(struct dirent *, readdir, (DIR * directory), (directory), EIO, NULL)
 BACK(int, closedir, (DIR * directory), (directory), EIO, -1)
 BACK(int, close, (int fd), (fd), EIO, -1)
 CALL(FILE *, fopen, (const char *path, const char *mode), (path, mode), EMFILE, NULL)
-BACK(int, fclose, (FILE *file), (file), ENOMEM, EOF)
+BACK(int, fclose, (FILE * file), (file), ENOMEM, EOF)
 
 int fcntl(int fd, int command, ...)
 {
@@ -423,7 +423,8 @@ FD_CALL(int, setsockopt, (int fd, int level, int option, const void *value, sock
         (fd, level, option, value, len), ENOPROTOOPT)
 FD_CALL(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *len),
         (fd, level, option, value, len), ENOPROTOOPT)
-FD_CALL(ssize_t, send, (int fd, const void *buf, size_t size, int flags), (fd, buf, size, flags), EIO)
+FD_CALL(ssize_t, send, (int fd, const void *buf, size_t size, int flags), (fd, buf, size, flags),
+        EIO)
 FD_CALL(ssize_t, recv, (int fd, void *buf, size_t size, int flags), (fd, buf, size, flags), EIO)
 
 /* ---- librdmacm -------------------------------------------------------------------------------- */
