@@ -81,21 +81,24 @@ static const struct sink_ops file_ops = {
     .free = file_free,
 };
 
-/* Where a symbolic link at path points. NULL with errno EINVAL when there is none. */
-static char *read_link(const char *path)
+/* Whether there is a symbolic link at path; then *next is where it points, NULL when memory is
+ * short. */
+static bool read_link(const char *path, char **next)
 {
-    char target[PATH_MAX], *next = NULL;
+    char target[PATH_MAX];
     ssize_t len = readlink(path, target, sizeof target - 1);
     if (len < 0)
-        return NULL;
+        return false;
     target[len] = '\0';
-    if (target[0] == '/')
-        return strdup(target);
+    if (target[0] == '/') {
+        *next = strdup(target);
+        return true;
+    }
     char *copy = strdup(path);
-    if (!copy || asprintf(&next, "%s/%s", dirname(copy), target) < 0)
-        next = NULL;
+    if (!copy || asprintf(next, "%s/%s", dirname(copy), target) < 0)
+        *next = NULL;
     free(copy);
-    return next;
+    return true;
 }
 
 /* Where symbolic links lead from path, also when nothing is there yet. */
@@ -105,7 +108,7 @@ static char *follow_links(const char *path)
     if (at)
         return at;
     at = strdup(path);
-    for (unsigned count = 0; at && count < MOST_LINKS && (next = read_link(at)); count++) {
+    for (unsigned count = 0; at && count < MOST_LINKS && read_link(at, &next); count++) {
         free(at);
         at = next;
     }

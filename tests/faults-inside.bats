@@ -51,6 +51,35 @@ sweep() {
   sweep 170 new server
 }
 
+@test "the same of a FILE that is served" {
+  sweep 30 -s 12 file client
+  sweep 170 file server
+}
+
+@test "a lack of memory puts no file in the place of a link to a FILE that is not there yet" {
+  local nth
+  use_fake_fabric roce
+  make_file a 1000
+  for nth in {1..9}; do
+    rm -rf out
+    mkdir out
+    ln -s target out/link
+    server_wrapper=(env LD_PRELOAD="$RDMAPUT_BUILD/tests/lib/fail-nth.so:$LD_PRELOAD" FAIL_CALL=strdup FAIL_NTH=$nth)
+    launch_server "server$nth" --bind "$addr" out/link
+    wait_for is_ready_or_gone
+    if [ -e "$ready_file" ]; then
+      read -r dest < "$ready_file"
+      run rdmaput write a "$dest"
+      stop_server
+      assert [ -L out/link ]
+      if [ "$status" -eq 0 ]; then assert_same a out/target; fi
+    else
+      wait_server
+      assert_equal "$server_status" 71
+    fi
+  done
+}
+
 @test "the same of a file in place" {
   sweep 30 -s 6 in-place client
   sweep 130 in-place server
