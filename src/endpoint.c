@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -310,6 +311,7 @@ static int create_queue_pair(struct endpoint *endpoint, const struct endpoint_wa
                     .max_inline_data = max_inline},
             .qp_type = IBV_QPT_RC,
             .sq_sig_all = 0,
+            .qp_context = endpoint,
         };
         if (rdma_create_qp(endpoint->id, endpoint->pd, &attr) == 0) {
             endpoint->max_inline = attr.cap.max_inline_data;
@@ -322,6 +324,16 @@ static int create_queue_pair(struct endpoint *endpoint, const struct endpoint_wa
             return memory_resource_error(err, endpoint->peer, errno, "a queue pair");
         max_inline = inline_steps[step];
     }
+}
+
+/* For endpoint_refused_access. */
+static int open_device_events(struct endpoint *endpoint, struct error *err)
+{
+    int fd = endpoint->id->verbs->async_fd, flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0)
+        return 0;
+    return error_set_errno(err, ERROR_BUG, STAGE_REGISTER, endpoint->peer, errno,
+                           "cannot make the device's events non-blocking");
 }
 
 int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_wants *wants,
@@ -348,7 +360,8 @@ int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_want
         endpoint->owns_pd = true;
     }
     if (completion_open(&endpoint->queue, verbs, endpoint->send_depth + wants->recv_depth + 1,
-                        err) < 0)
+                        err) < 0 ||
+        open_device_events(endpoint, err) < 0)
         return -1;
     return create_queue_pair(endpoint, wants, err);
 }
@@ -489,6 +502,46 @@ bool endpoint_await_end(struct endpoint *endpoint, uint64_t ns)
             return false;
     }
     return true;
+}
+
+/* Takes the events that have come, whichever endpoint's: its queue pair is there until they are
+ * acknowledged. What another thread has taken it has noted when this one comes in. */
+static void take_device_events(const struct endpoint *endpoint)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct ibv_async_event event;
+    pthread_mutex_lock(&lock);
+    while (ibv_get_async_event(endpoint->id->verbs, &event) == 0) {
+        if (event.event_type == IBV_EVENT_QP_ACCESS_ERR || event.event_type == IBV_EVENT_QP_REQ_ERR) {
+            struct endpoint *owner = event.element.qp->qp_context;
+            atomic_store(&owner->access_refused, true);
+        }
+        ibv_ack_async_event(&event);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* On InfiniBand and RoCE a refused access leaves the queue pair in its error state, where a peer
+ * that disconnects leaves it ready. */
+static bool is_in_error(const struct endpoint *endpoint)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    return ibv_query_qp(endpoint->id->qp, &attr, IBV_QP_STATE, &init) == 0 &&
+           attr.qp_state == IBV_QPS_ERR;
+}
+
+bool endpoint_refused_access(struct endpoint *endpoint)
+{
+    take_device_events(endpoint);
+    return atomic_load(&endpoint->access_refused) ||
+           (!endpoint_is_iwarp(endpoint) && is_in_error(endpoint));
+}
+
+int endpoint_access_error(const struct endpoint *endpoint, struct error *err)
+{
+    return error_set(err, ERROR_UNAVAILABLE, STAGE_TRANSFER, endpoint->peer,
+                     "the peer wrote where it may not, and the adapter refused it");
 }
 
 void endpoint_disconnect(struct endpoint *endpoint, uint64_t ns)

@@ -9,6 +9,7 @@
 #define RDMAPUT_ENDPOINT_H
 
 #include <rdma/rdma_cma.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ struct endpoint {
     bool connected;
     bool gone; /* DISCONNECTED, or an event that ends the connection, was seen */
     bool removed; /* gone because this host's device is */
+    atomic_bool access_refused; /* an event of the device said so, perhaps to another thread */
     unsigned send_depth, max_sge, max_inline; /* of the queue pair */
     uint64_t max_msg_sz;                      /* bytes in one work request */
     unsigned initiator_depth;                 /* RDMA reads that may be under way from here */
@@ -65,8 +67,8 @@ int endpoint_adopt(struct endpoint *endpoint, struct rdma_cm_id *id,
                    const struct rdma_conn_param *offered, uint64_t timeout, int stop_fd,
                    struct error *err);
 
-/* Makes domain (its own; or pd, not owned), completion queue and queue pair. After resolving or
- * adopting. */
+/* Makes domain (its own; or pd, not owned), completion queue and queue pair, and has the device's
+ * events come without waiting. After resolving or adopting. */
 int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_wants *wants,
                            struct ibv_pd *pd, struct error *err);
 
@@ -101,6 +103,13 @@ int endpoint_check(struct endpoint *endpoint, struct error *err);
 /* Waits at most ns for the end of the connection, or until stop_fd is readable. Whether it
  * ended. */
 bool endpoint_await_end(struct endpoint *endpoint, uint64_t ns);
+
+/* Whether the adapter refused an access of the peer's to memory of this side, and so ended the
+ * connection. Where it does not tell, false. To be asked before disconnecting. */
+bool endpoint_refused_access(struct endpoint *endpoint);
+
+/* The error of that. Always -1. */
+int endpoint_access_error(const struct endpoint *endpoint, struct error *err);
 
 /* Disconnects, if connected, and waits at most ns until the far end has confirmed it. */
 void endpoint_disconnect(struct endpoint *endpoint, uint64_t ns);

@@ -3,7 +3,6 @@
 #include "region.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +48,6 @@ int region_publish(struct region *region, struct rdma_cm_id *listener, struct er
     if (!region->pd)
         return memory_resource_error(err, ibv_get_device_name(listener->verbs->device), errno,
                                      "a protection domain");
-    int flags = fcntl(listener->verbs->async_fd, F_GETFL);
-    if (flags < 0 || fcntl(listener->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return error_set_errno(err, ERROR_BUG, STAGE_REGISTER, NULL, errno,
-                               "cannot make the device's events non-blocking");
     if (memory_register_region(&region->memory, region->pd, "remote write, the whole region", err) <
             0 ||
         memory_map(&region->probe, 1, err) < 0)
@@ -90,7 +85,6 @@ int region_dump(const struct region *region, bool sync, struct error *err)
 struct watch {
     struct endpoint *endpoint;
     struct writer writer;
-    bool violated; /* the adapter refused an access of this client */
     const struct region *region;
     const struct wire_hello *hello;
     bool unanswered; /* a probe failed: the host is gone */
@@ -107,36 +101,6 @@ static int host_gone(const struct watch *watch, struct error *err)
                      units_format_time(watch->endpoint->timeout, time));
 }
 
-/* Takes the device's events. A region serves one client at a time, so they concern nobody else's
- * queue pair; the adapter reports a refused access so (not on every device). */
-static void take_device_events(struct watch *watch)
-{
-    struct ibv_async_event event;
-    while (ibv_get_async_event(watch->endpoint->id->verbs, &event) == 0) {
-        bool ours = (event.event_type == IBV_EVENT_QP_ACCESS_ERR ||
-                     event.event_type == IBV_EVENT_QP_REQ_ERR) &&
-                    event.element.qp == watch->endpoint->id->qp;
-        watch->violated |= ours;
-        ibv_ack_async_event(&event);
-    }
-}
-
-/* On InfiniBand and RoCE a refused access leaves the queue pair in its error state, where a
- * client that disconnects leaves it ready. */
-static bool is_in_error(const struct endpoint *endpoint)
-{
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    return ibv_query_qp(endpoint->id->qp, &attr, IBV_QP_STATE, &init) == 0 &&
-           attr.qp_state == IBV_QPS_ERR;
-}
-
-static int violation(const struct watch *watch, struct error *err)
-{
-    return error_set(err, ERROR_UNAVAILABLE, STAGE_TRANSFER, watch->endpoint->peer,
-                     "the client wrote where it may not, and the adapter refused it");
-}
-
 /* Takes the completions of probes. The connection's end is told by its event, not here, since a
  * failed probe may have the same cause. */
 static int reap_probe(struct watch *watch, struct error *err)
@@ -149,9 +113,12 @@ static int reap_probe(struct watch *watch, struct error *err)
         if (wc.status == IBV_WC_SUCCESS)
             watch->heard_at = clock_now();
         watch->unanswered |= wc.status == IBV_WC_RETRY_EXC_ERR;
-        if (wc.status != IBV_WC_SUCCESS && !endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5))
-            return completion_error(&wc, endpoint_is_iwarp(watch->endpoint), watch->endpoint->peer,
-                                    "asking the client's adapter", err);
+        if (wc.status == IBV_WC_SUCCESS || endpoint_await_end(watch->endpoint, CLOCK_NS_PER_S / 5))
+            continue;
+        if (wc.status == IBV_WC_WR_FLUSH_ERR && endpoint_refused_access(watch->endpoint))
+            return endpoint_access_error(watch->endpoint, err);
+        return completion_error(&wc, endpoint_is_iwarp(watch->endpoint), watch->endpoint->peer,
+                                "asking the client's adapter", err);
     }
     return error_is_set(err) ? -1 : 0;
 }
@@ -199,11 +166,10 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
     struct error ended = {.class = ERROR_NONE};
     for (;;) {
         if (endpoint_check(endpoint, &ended) < 0) {
-            take_device_events(watch);
             if (watch->unanswered)
                 return host_gone(watch, err);
-            if (watch->violated || is_in_error(endpoint))
-                return violation(watch, err);
+            if (endpoint_refused_access(endpoint))
+                return endpoint_access_error(endpoint, err);
             if (ended.class == ERROR_TEMPORARY)
                 return 0;
             *err = ended;
@@ -220,7 +186,8 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
                                {.fd = endpoint->id->verbs->async_fd, .events = POLLIN}};
         if (poll(fds, 4, completion_poll_ms(moment)) <= 0)
             continue;
-        take_device_events(watch);
+        if (fds[3].revents && endpoint_refused_access(endpoint))
+            return endpoint_access_error(endpoint, err);
         if (fds[1].revents)
             completion_drain_events(&endpoint->queue);
         if (fds[2].revents)

@@ -176,6 +176,13 @@ static bool find_peer_error(struct session *session, struct error *err)
     return false;
 }
 
+/* Whether the adapter ended the connection for what the peer did. */
+static bool was_violated(struct session *session)
+{
+    return (!session->failed || session->failure.status == IBV_WC_WR_FLUSH_ERR) &&
+           !session->endpoint->removed && endpoint_refused_access(session->endpoint);
+}
+
 /*
  * The connection broke, or a completion failed. Which one is the cause shows only after a moment:
  * what the peer said before it left comes first, then its leaving, then the completion.
@@ -188,6 +195,8 @@ static int broken(struct session *session, struct error *err)
     bool ended = endpoint_await_end(session->endpoint, BLAME_NS);
     if (find_peer_error(session, err))
         return -1;
+    if (was_violated(session))
+        return endpoint_access_error(session->endpoint, err);
     if (ended || !session->failed) {
         endpoint_check(session->endpoint, &gone);
         error_set(err, gone.class, gone.stage, gone.subject, "%s", gone.text);

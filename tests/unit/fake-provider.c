@@ -372,6 +372,31 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     return fake_memory_deregister(&fake->memory, mr) ? 0 : EINVAL;
 }
 
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+                 struct ibv_qp_init_attr *init_attr)
+{
+    (void)attr_mask, (void)init_attr;
+    attr->qp_state = owner(qp->context)->state;
+    return 0;
+}
+
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    struct fake_provider *fake = owner(context);
+
+    if (!fake->access_event)
+        return -1;
+    fake->access_event = false;
+    event->event_type = IBV_EVENT_QP_ACCESS_ERR;
+    event->element.qp = &fake->queue_pair;
+    return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    (void)event;
+}
+
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
     struct fake_provider *fake = owner(context);

@@ -62,6 +62,8 @@ struct fake_provider {
     int poll_result;                                 /* negative: what ibv_poll_cq returns */
     int arm_result;                                  /* not 0: what ibv_req_notify_cq returns */
     enum ibv_wc_status next_status;                  /* of the next request that is run */
+    enum ibv_qp_state state;                         /* of the queue pair, when asked for */
+    bool access_event;                               /* one to come: an access was refused */
 
     /* Called, unless NULL, after a request was taken, and after a receive was (request is NULL). */
     void (*posted)(void *context, const struct fake_request *request);

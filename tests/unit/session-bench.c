@@ -42,6 +42,7 @@ int session_bench_setup(void **state)
                                         .peer = "peer",
                                         .send_depth = session_messages(SLOTS, 1),
                                         .max_sge = 1};
+    bench->fake.queue_pair.qp_context = &bench->endpoint;
     if (completion_open(&bench->endpoint.queue, &bench->fake.context, 64, &bench->err) < 0 ||
         session_open(&bench->session, &bench->endpoint, SLOTS, 1, TIMEOUT_NS, &bench->err) < 0)
         return -1;

@@ -206,6 +206,65 @@ static void lingering_takes_no_longer_than_the_timeout_in_all(void **state)
     assert_in_range(clock_now() - start, CLOCK_NS_PER_S, 2 * CLOCK_NS_PER_S - 1);
 }
 
+static void complete(struct session_bench *bench, uint64_t wr_id, enum ibv_wc_status status)
+{
+    const struct ibv_wc wc = {.wr_id = wr_id, .status = status};
+
+    fake_push_completion(&bench->fake, &wc);
+}
+
+static void assert_access_refused(struct session_bench *bench)
+{
+    struct wire_message message;
+
+    complete(bench, MESSAGES_WRID_RECV, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(next(bench, &message), SESSION_ERROR);
+    assert_int_equal(bench->err.class, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(bench->err.text, "wrote where it may not"));
+}
+
+static void a_refused_access_shows_in_the_queue_pair(void **state)
+{
+    struct session_bench *bench = *state;
+
+    bench->fake.state = IBV_QPS_ERR;
+    assert_access_refused(bench);
+}
+
+static void a_refused_access_shows_in_an_event(void **state)
+{
+    struct session_bench *bench = *state;
+
+    bench->fake.state = IBV_QPS_RTS;
+    bench->fake.access_event = true;
+    assert_access_refused(bench);
+}
+
+static void flushes_alone_are_no_refused_access(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message message;
+
+    bench->fake.state = IBV_QPS_RTS;
+    complete(bench, MESSAGES_WRID_RECV, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(next(bench, &message), SESSION_ERROR);
+    assert_int_equal(bench->err.class, ERROR_TEMPORARY);
+}
+
+/* It leaves the queue pair in error, too. */
+static void a_failed_request_of_this_side_is_not_the_peers_access(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message message;
+
+    bench->fake.state = IBV_QPS_ERR;
+    complete(bench, MESSAGES_WRID_RECV, IBV_WC_WR_FLUSH_ERR);
+    complete(bench, MESSAGES_WRID_RECV + 1, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(next(bench, &message), SESSION_ERROR);
+    assert_int_equal(bench->err.class, ERROR_TEMPORARY);
+    assert_null(strstr(bench->err.text, "wrote where it may not"));
+}
+
 int main(void)
 {
 #define TEST(name) \
@@ -223,6 +282,10 @@ int main(void)
         TEST(a_peer_that_is_gone_is_left_within_a_second),
         TEST(lingering_takes_no_longer_than_the_timeout_in_all),
         TEST(a_receive_that_cannot_be_posted_ends_the_attempt),
+        TEST(a_refused_access_shows_in_the_queue_pair),
+        TEST(a_refused_access_shows_in_an_event),
+        TEST(flushes_alone_are_no_refused_access),
+        TEST(a_failed_request_of_this_side_is_not_the_peers_access),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
