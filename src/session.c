@@ -176,6 +176,15 @@ static bool find_peer_error(struct session *session, struct error *err)
     return false;
 }
 
+/* Whether a receive did not take what the peer sent. */
+static bool got_misfit(const struct session *session)
+{
+    enum ibv_wc_status status = session->failure.status;
+    return session->failed && (session->failure.wr_id & MESSAGES_WRID_RECV) != 0 &&
+           (status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_QP_OP_ERR ||
+            status == IBV_WC_REM_INV_REQ_ERR);
+}
+
 /* Whether the adapter ended the connection for what the peer did. */
 static bool was_violated(struct session *session)
 {
@@ -195,6 +204,9 @@ static int broken(struct session *session, struct error *err)
     bool ended = endpoint_await_end(session->endpoint, BLAME_NS);
     if (find_peer_error(session, err))
         return -1;
+    if (got_misfit(session))
+        return error_set(err, ERROR_PROTOCOL, STAGE_TRANSFER, session->endpoint->peer,
+                         "the peer broke the protocol: a message larger than any");
     if (was_violated(session))
         return endpoint_access_error(session->endpoint, err);
     if (ended || !session->failed) {

@@ -213,6 +213,17 @@ static void complete(struct session_bench *bench, uint64_t wr_id, enum ibv_wc_st
     fake_push_completion(&bench->fake, &wc);
 }
 
+static void a_message_that_no_receive_takes_breaks_the_protocol(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message message;
+
+    complete(bench, MESSAGES_WRID_RECV, IBV_WC_LOC_LEN_ERR);
+    complete(bench, MESSAGES_WRID_RECV + 1, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(next(bench, &message), SESSION_ERROR);
+    assert_int_equal(bench->err.class, ERROR_PROTOCOL);
+}
+
 static void assert_access_refused(struct session_bench *bench)
 {
     struct wire_message message;
@@ -282,6 +293,7 @@ int main(void)
         TEST(a_peer_that_is_gone_is_left_within_a_second),
         TEST(lingering_takes_no_longer_than_the_timeout_in_all),
         TEST(a_receive_that_cannot_be_posted_ends_the_attempt),
+        TEST(a_message_that_no_receive_takes_breaks_the_protocol),
         TEST(a_refused_access_shows_in_the_queue_pair),
         TEST(a_refused_access_shows_in_an_event),
         TEST(flushes_alone_are_no_refused_access),
