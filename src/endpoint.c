@@ -77,6 +77,7 @@ int endpoint_adopt(struct endpoint *endpoint, struct rdma_cm_id *id,
         .timeout = timeout,
         .stop_fd = stop_fd,
         .id = id,
+        .adopted = true,
         .initiator_depth = offered->initiator_depth,
         .responder_resources = offered->responder_resources,
     };
@@ -195,6 +196,12 @@ static int rejected_error(struct endpoint *endpoint, const struct rdma_cm_event 
                      "connection rejected (reason %d)", event->status);
 }
 
+static int gave_up_connecting(const struct endpoint *endpoint, struct error *err)
+{
+    return error_set(err, ERROR_TEMPORARY, STAGE_CONNECT, endpoint->peer,
+                     "the peer gave up connecting");
+}
+
 /* What an unexpected event means, and the end of the connection with it. */
 static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *event,
                        enum error_stage stage, struct error *err)
@@ -209,6 +216,9 @@ static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *ev
         endpoint->removed = true;
         return error_set(err, ERROR_UNAVAILABLE, stage, endpoint->peer,
                          "the RDMA device was removed from this host");
+    case RDMA_CM_EVENT_REJECTED:
+        /* A client's own are rejected_error's. */
+        return gave_up_connecting(endpoint, err);
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
@@ -295,6 +305,14 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
+/* Whether the request that asked for the connection is not there any more: rdma_create_qp looks at
+ * it, and no event tells of its end before it is accepted. */
+static bool was_taken_back(const struct endpoint *endpoint, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp *qp = endpoint->adopted ? ibv_create_qp(endpoint->pd, attr) : NULL;
+    return qp && ibv_destroy_qp(qp) == 0;
+}
+
 static int create_queue_pair(struct endpoint *endpoint, const struct endpoint_wants *wants,
                              struct error *err)
 {
@@ -320,8 +338,12 @@ static int create_queue_pair(struct endpoint *endpoint, const struct endpoint_wa
         while (step < sizeof inline_steps / sizeof inline_steps[0] &&
                inline_steps[step] >= max_inline)
             step++;
-        if (step == sizeof inline_steps / sizeof inline_steps[0])
-            return memory_resource_error(err, endpoint->peer, errno, "a queue pair");
+        if (step == sizeof inline_steps / sizeof inline_steps[0]) {
+            int errnum = errno;
+            if (was_taken_back(endpoint, &attr))
+                return gave_up_connecting(endpoint, err);
+            return memory_resource_error(err, endpoint->peer, errnum, "a queue pair");
+        }
         max_inline = inline_steps[step];
     }
 }
@@ -512,7 +534,8 @@ static void take_device_events(const struct endpoint *endpoint)
     struct ibv_async_event event;
     pthread_mutex_lock(&lock);
     while (ibv_get_async_event(endpoint->id->verbs, &event) == 0) {
-        if (event.event_type == IBV_EVENT_QP_ACCESS_ERR || event.event_type == IBV_EVENT_QP_REQ_ERR) {
+        if (event.event_type == IBV_EVENT_QP_ACCESS_ERR ||
+            event.event_type == IBV_EVENT_QP_REQ_ERR) {
             struct endpoint *owner = event.element.qp->qp_context;
             atomic_store(&owner->access_refused, true);
         }

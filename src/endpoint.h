@@ -24,6 +24,7 @@ struct endpoint {
     struct rdma_cm_id *id;
     struct ibv_pd *pd;
     bool owns_pd;
+    bool adopted; /* the peer asked for the connection */
     struct completion_queue queue;
     int stop_fd;      /* not owned */
     uint64_t timeout; /* ns: the transport's own retries are made to fit into it */
