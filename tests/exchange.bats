@@ -81,14 +81,14 @@ start_impostor() {
 @test "a token that no exchange gave out is refused, with and without exchanges" {
   make_file a 1000
   start_exchange dir
-  run "$RDMAPUT_BUILD/tests/unchecked-client" "$dest" x a 0123456789abcdef
-  assert_run 75 'refused' 'no exchange over TCP belongs to that token'
+  run "$RDMAPUT_BUILD/tests/hostile-peer" deliver "$dest" x a 0123456789abcdef
+  assert_run 75 'no exchange over TCP belongs to that token'
   ask a "$admin/x"
   assert_same a dir/x
   stop_server
   start_server dir
-  run "$RDMAPUT_BUILD/tests/unchecked-client" "$dest" y a 0123456789abcdef
-  assert_run 75 'refused' 'no exchange over TCP belongs to that token'
+  run "$RDMAPUT_BUILD/tests/hostile-peer" deliver "$dest" y a 0123456789abcdef
+  assert_run 75 'no exchange over TCP belongs to that token'
   stop_server
   assert_dir_holds dir x
 }

@@ -1,8 +1,14 @@
 # The fake fabric: what works over it as over a device, and what it refuses. All other files can run
 # on it, too: RDMAPUT_TEST_FABRIC=fake.
-# shellcheck disable=SC2154 # use_fake_fabric, start_server and start_slow_client set what they say
+# shellcheck disable=SC2034,SC2154 # use_fake_fabric, start_server and start_slow_client set what they say
 
 load lib/common
+load lib/hostile
+
+teardown() {
+  remove_hostile
+  common_teardown
+}
 
 # KIND - a region of 1 MiB on it; sets ticket, remote_addr and rkey
 expose() {
@@ -86,4 +92,27 @@ posts() {
   use_fake_fabric roce
   run rdmaput devices
   assert_run 0 'fake0 port 1' RoCE active
+}
+
+# ---- hostile peers: 5 rounds of each case, and 200 of all mixed ------------------------------------------
+
+@test "hostile clients end their own sessions alone on the fake fabric, and leave nothing" {
+  use_fake_fabric roce
+  check_hostile_clients 16 5 200
+}
+
+@test "hostile clients of a region write nothing outside of it on the fake fabric" {
+  use_fake_fabric roce
+  HOSTILE_TIMEOUT=1000 # of which a part passes before a region looks after its client
+  check_hostile_regions 5
+}
+
+@test "hostile servers are told from good ones on the fake fabric as RoCE" {
+  use_fake_fabric roce
+  check_hostile_servers 12 5 200
+}
+
+@test "hostile servers are told from good ones on the fake fabric as iWARP" {
+  use_fake_fabric iwarp
+  check_hostile_servers 12 1 40
 }

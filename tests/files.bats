@@ -118,9 +118,9 @@ partial=.f.rdmaput-part-0123456789abcdef0123456789abcdef
 
 # NAME TEXT - a client that checks nothing is refused, for that reason, at both ends
 refuses() {
-  run --separate-stderr "$RDMAPUT_BUILD/tests/unchecked-client" "$dest" "$1" a
+  run --separate-stderr "$RDMAPUT_BUILD/tests/hostile-peer" deliver "$dest" "$1" a
   assert_equal "$status $1 $stderr" "${3:-73} $1 $stderr"
-  [[ $stderr == 'rdmaput: '*"$2"* ]] || fail "'$2' is not in what the client said of '$1': $stderr"
+  [[ $stderr == 'hostile-peer: '*"$2"* ]] || fail "'$2' is not in what the client said of '$1': $stderr"
   server_said=''
   wait_for server_says "$2"
 }
@@ -176,7 +176,7 @@ server_says() {
   assert_equal "$(snapshot out)" "$inside"
   assert_not_exist /etc/rdmaput-test
   deliver dir/f a
-  "$RDMAPUT_BUILD/tests/unchecked-client" "$dest" dir/g a
+  "$RDMAPUT_BUILD/tests/hostile-peer" deliver "$dest" dir/g a
   assert_same a out/dir/g
   stop_server
 }
