@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "finish.h"
 #include "log.h"
 #include "options.h"
 #include "poster.h"
@@ -227,6 +228,7 @@ static int post(const struct arguments *arguments, const struct region_address *
         .plan = content->plan,
         .source = content->source,
         .completed = print_completion,
+        .leave = finish,
     };
     if (poster_run(&job, &result, err) < 0)
         return -1;

@@ -13,6 +13,7 @@
 #include "address.h"
 #include "client.h"
 #include "clock.h"
+#include "finish.h"
 #include "log.h"
 #include "options.h"
 #include "region.h"
@@ -342,6 +343,7 @@ static int serve(const struct arguments *arguments, const struct secret *secret,
         .exchange_port = arguments->exchange ? &arguments->exchange_port : NULL,
         .ready_file = arguments->ready_file,
         .ticket = arguments->ticket,
+        .leave = finish,
     };
     if (arguments->bind) {
         if (client_parse_bind(arguments->bind, &addr, err) < 0)

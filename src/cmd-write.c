@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "exchange-client.h"
+#include "finish.h"
 #include "log.h"
 #include "name.h"
 #include "options.h"
@@ -536,6 +537,7 @@ static int deliver(struct delivery *delivery, const struct secret *secret, struc
         .close = close_object,
         .settled = note_settled,
         .context = delivery,
+        .leave = finish,
     };
     return arguments->exchange_tcp ? meet_and_send(delivery, &job, err)
                                    : send_objects(delivery, &job, err);

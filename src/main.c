@@ -17,6 +17,7 @@
 #include "cmd-serve.h"
 #include "cmd-write.h"
 #include "error.h"
+#include "finish.h"
 #include "guard.h"
 #include "log.h"
 #include "signals.h"
@@ -75,16 +76,6 @@ static struct command *find_command(const char *name)
     return NULL;
 }
 
-static int finish(const struct error *err)
-{
-    if (err->class == ERROR_INTERRUPTED && signals_count() > 0) {
-        fflush(stdout);
-        signals_die();
-    }
-    log_error(err);
-    return error_exit_status(err->class);
-}
-
 /* A closed standard stream must not become a file of ours. What takes its place fails as a closed
  * one does: it can be written where it is to be read, and the other way round. */
 static void open_standard_streams(void)
@@ -112,14 +103,14 @@ int main(int argc, char **argv)
     if (!command) {
         error_set(&err, ERROR_USAGE, STAGE_NONE, NULL, "'%s' is no command", argv[at]);
         error_hint(&err, "serve, write, post or devices; see 'rdmaput --help'");
-        return finish(&err);
+        return finish_status(&err);
     }
     if (signals_init() < 0 || guard_init() < 0) {
         error_set_errno(&err, ERROR_RESOURCE, STAGE_NONE, NULL, errno, "cannot handle signals");
-        return finish(&err);
+        return finish_status(&err);
     }
     argv[at] = command->full_name;
     if (command->run(argc - at, argv + at, &err) < 0)
-        return finish(&err);
+        return finish_status(&err);
     return EXIT_SUCCESS;
 }

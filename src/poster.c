@@ -28,6 +28,8 @@
 /* How long a refused access takes at most to show as a disconnect, where no read can ask. */
 #define SETTLE_NS (200 * CLOCK_NS_PER_MS)
 #define DISCONNECT_NS (1 * CLOCK_NS_PER_S)
+/* How long a read of a file may take once the session has ended. */
+#define READ_ENDS_NS (500 * CLOCK_NS_PER_MS)
 #define PROBE_NS (2 * CLOCK_NS_PER_S)
 
 struct poster {
@@ -458,9 +460,11 @@ static int run(struct poster *poster, struct error *err)
     return rc;
 }
 
-static void clean_up(struct poster *poster)
+static void clean_up(struct poster *poster, const struct error *err)
 {
     endpoint_disconnect(&poster->endpoint, DISCONNECT_NS);
+    if (!worker_ends(poster->worker, clock_after(READ_ENDS_NS)))
+        poster->job->leave(err);
     worker_stop(poster->worker);
     for (unsigned i = 0; i < BUFFER_COUNT; i++)
         loader_release(&poster->loads[i]);
@@ -487,7 +491,7 @@ int poster_run(const struct poster_job *job, struct poster_result *result, struc
     int rc = client_connect(&job->target, attempt, poster, &poster->endpoint, err);
     if (rc == 0 && (rc = run(poster, err)) < 0)
         report_progress(err, result->acknowledged, "acknowledged");
-    clean_up(poster);
+    clean_up(poster, err);
     free(poster);
     return rc;
 }

@@ -32,6 +32,8 @@ struct poster_job {
     struct source *source;
     /* Called for each completion of an RDMA write, in order. */
     void (*completed)(uint64_t wr_id, uint64_t bytes, const char *status);
+    /* As sender_job's (sender.h). */
+    void (*leave)(const struct error *err) __attribute__((noreturn));
 };
 
 struct poster_result {

@@ -23,6 +23,8 @@
 
 #define SLOT_COUNT 4
 #define SLOT_SIZE ((size_t)256 << 10)
+/* How long storage may take at least once a session has failed. */
+#define STORAGE_NS (500 * CLOCK_NS_PER_MS)
 
 /* An object that has no DONE yet. */
 struct opened {
@@ -590,18 +592,24 @@ static bool is_worth_keeping(const struct receiver *receiver, const struct error
            (receiver->session.peer_gave_up && err->class != ERROR_DATA);
 }
 
-/* What was announced before the session broke is stored yet, where it will be kept. */
-static void finish_stores(struct receiver *receiver)
+/* What was announced before the session broke is stored yet, where it will be kept. false when it
+ * takes longer than to the deadline. */
+static bool finish_stores(struct receiver *receiver, int64_t deadline)
 {
     struct pollfd fds[] = {{.fd = worker_fd(receiver->worker), .events = POLLIN},
                            {.fd = receiver->endpoint->stop_fd, .events = POLLIN}};
-    while (window_in_state(&receiver->window, WINDOW_SENT) > 0 && poll(fds, 2, -1) >= 0 &&
-           !fds[1].revents) {
+    while (window_in_state(&receiver->window, WINDOW_SENT) > 0) {
         struct storing_job *job;
+        int n = poll(fds, 2, clock_poll_ms(deadline));
+        if (n == 0)
+            return false;
+        if (n < 0 || fds[1].revents)
+            break;
         while ((job = worker_take(receiver->worker)) != NULL)
             if (job->kind == STORING_STORE)
                 window_granted(&receiver->window, job->slot);
     }
+    return true;
 }
 
 /* Bytes that were announced in slots and that the worker has not come back with. */
@@ -657,12 +665,35 @@ static void count_commits(struct receiver *receiver)
     }
 }
 
-static void clean_up(struct receiver *receiver, bool keep)
+static bool storage_ends(struct receiver *receiver, bool keep, int64_t deadline)
 {
+    if (!receiver->worker)
+        return true;
+    if (keep && receiver->opened_count > 0 &&
+        find_opened(receiver, receiver->opened_count - 1)->request.resume &&
+        !finish_stores(receiver, deadline))
+        return false;
+    return worker_ends(receiver->worker, deadline);
+}
+
+/* How long storage may take once the session has failed: as long as the peer might have, as what it
+ * is at may be a commit. */
+static int64_t storage_deadline(const struct receiver *receiver, const struct error *err)
+{
+    int64_t least = clock_after(STORAGE_NS);
+    int64_t most = receiver->session.heard_at + (int64_t)receiver->endpoint->timeout;
+    return err->class == ERROR_INTERRUPTED || most < least ? least : most;
+}
+
+static void clean_up(struct receiver *receiver, const struct receiver_job *job, bool keep,
+                     const struct error *err)
+{
+    int64_t deadline = storage_deadline(receiver, err);
     session_close(&receiver->session);
-    if (receiver->worker && keep && receiver->opened_count > 0 &&
-        find_opened(receiver, receiver->opened_count - 1)->request.resume)
-        finish_stores(receiver);
+    if (!storage_ends(receiver, keep, deadline)) {
+        job->stuck(job->context, err);
+        storage_ends(receiver, keep, CLOCK_NEVER);
+    }
     worker_stop(receiver->worker);
     count_commits(receiver);
     storing_close(&receiver->storing, keep);
@@ -688,7 +719,7 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     receiver->slot_count = SLOT_COUNT;
     receiver->slot_size = SLOT_SIZE;
     int rc = run(receiver, err);
-    clean_up(receiver, rc < 0 && is_worth_keeping(receiver, err));
+    clean_up(receiver, job, rc < 0 && is_worth_keeping(receiver, err), err);
     if (rc < 0 && !receiver->many && result->committed > 0) {
         /* The object is there, and only the client may not know: for this side it is a success. */
         error_clear(err);

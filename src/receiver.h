@@ -43,6 +43,13 @@ struct receiver_job {
     int ready_fd; /* where READY goes, the connection of an exchange; -1: a message like any other */
     receiver_committed committed;
     uint64_t memory; /* bytes that the session may pin: receiver_least_memory or more */
+    /*
+     * Called when the session has ended with *err and the connection is gone, but storage does not
+     * answer: receiver_run waits for it as long as it takes. What came of the session until then is
+     * in the result.
+     */
+    void (*stuck)(void *context, const struct error *err);
+    void *context;
 };
 
 /* The pinned memory without which no session works, and that with which it has all it can use. */

@@ -30,6 +30,8 @@
 /* Where an object has more, the buffers of few work requests might not fill a placed slot. */
 #define MAP_MOST_PIECES 32
 #define MAP_LEAST_BYTES ((uint64_t)1 << 20)
+/* How long a read of a file may take once the session has ended. */
+#define READ_ENDS_NS (500 * CLOCK_NS_PER_MS)
 
 enum task_kind {
     TASK_OPEN,
@@ -878,9 +880,11 @@ static void tell_progress(const struct sender *sender, struct error *err)
                      sender->job->count);
 }
 
-static void clean_up(struct sender *sender)
+static void clean_up(struct sender *sender, const struct error *err)
 {
     session_close(&sender->session);
+    if (!worker_ends(sender->worker, clock_after(READ_ENDS_NS)))
+        sender->job->leave(err);
     worker_stop(sender->worker);
     close_object(sender);
     for (unsigned i = 0; i < WINDOW_MAX_SLOTS; i++)
@@ -909,7 +913,7 @@ int sender_run(const struct sender_job *job, struct sender_result *result, struc
             rc = count_failures(sender, err);
         }
     }
-    clean_up(sender);
+    clean_up(sender, err);
     free(sender);
     return rc;
 }

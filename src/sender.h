@@ -57,6 +57,9 @@ struct sender_job {
     sender_close close;
     sender_settled settled;
     void *context;
+    /* Ends the process with the session's error, which it is called with when a file's storage does
+     * not answer: a thread still uses what belongs to the session. */
+    void (*leave)(const struct error *err) __attribute__((noreturn));
 };
 
 struct sender_result {

@@ -46,10 +46,14 @@ struct serving {
     struct budget_share share;
     bool one_sided; /* a `post` into the region */
     struct wire_hello hello;
-    int exchange_fd; /* -1: none */
+    int exchange_fd;               /* -1: none */
+    struct receiver_result result; /* of a write session */
     bool admitted;
     struct error error;
+    struct error stuck; /* set with ended: what the session ended with while storage goes on */
+    atomic_bool ended;  /* the connection is gone, and the thread waits for storage alone */
     atomic_bool done;
+    bool counted; /* as one that ended; the server's thread only */
 };
 
 /* A client that came while the server was busy: the session before it may only be on its way
@@ -72,6 +76,7 @@ struct server {
     int abort_fd; /* readable: sessions are to end at once */
     int done_fd;  /* readable: a session has ended */
     struct serving *sessions;
+    unsigned ended_count; /* of them, those that wait for storage alone */
     struct request waiting[MOST_WAITING];
     unsigned waiting_count;
     bool draining, aborting;
@@ -114,41 +119,65 @@ static int serve_one_sided(struct serving *serving)
     return rc;
 }
 
-static int serve_write(struct serving *serving)
-{
-    struct receiver_result result;
-    struct sink *sink = serving->server->job->sink;
-    bool many = (serving->hello.flags & WIRE_HELLO_MANY) != 0;
-    struct receiver_job job = {.sink = sink,
-                               .hello = &serving->hello,
-                               .secret = serving->server->admission.secret,
-                               .ready_fd = serving->exchange_fd,
-                               .memory = serving->share.bytes,
-                               .committed = report_received};
-    int rc = receiver_run(&serving->endpoint, &job, &result, &serving->error);
-    serving->admitted = result.admitted;
-    if (rc < 0 && result.admitted && !many && !sink->ops->irrevocable)
-        report_progress(&serving->error, result.stored, "stored");
-    return rc;
-}
-
 /* The one transfer of --once: its error is the server's own. */
 static bool is_last(const struct serving *serving)
 {
     return serving->server->job->once && serving->admitted;
 }
 
+static bool is_many(const struct serving *serving)
+{
+    return (serving->hello.flags & WIRE_HELLO_MANY) != 0;
+}
+
+/* What a failed write session came to goes into *err, and is said. */
+static void tell_failure(struct serving *serving, struct error *err)
+{
+    if (!serving->one_sided && serving->result.admitted && !is_many(serving) &&
+        !serving->server->job->sink->ops->irrevocable)
+        report_progress(err, serving->result.stored, "stored");
+    error_nest(err, serving->endpoint.peer);
+    if (err->class != ERROR_INTERRUPTED && !is_last(serving))
+        log_error(err);
+}
+
+/* A receiver_job's stuck. */
+static void end_without_storage(void *context, const struct error *err)
+{
+    struct serving *serving = context;
+    serving->admitted = serving->result.admitted;
+    serving->stuck = *err;
+    error_append(&serving->stuck, "; storage does not answer");
+    tell_failure(serving, &serving->stuck);
+    atomic_store(&serving->ended, true);
+    eventfd_write(serving->server->done_fd, 1);
+}
+
+static int serve_write(struct serving *serving)
+{
+    struct receiver_job job = {
+        .sink = serving->server->job->sink,
+        .hello = &serving->hello,
+        .secret = serving->server->admission.secret,
+        .ready_fd = serving->exchange_fd,
+        .memory = serving->share.bytes,
+        .committed = report_received,
+        .stuck = end_without_storage,
+        .context = serving,
+    };
+    int rc = receiver_run(&serving->endpoint, &job, &serving->result, &serving->error);
+    serving->admitted = serving->result.admitted;
+    return rc;
+}
+
 static void *session_main(void *argument)
 {
     struct serving *serving = argument;
     int rc = serving->one_sided ? serve_one_sided(serving) : serve_write(serving);
-    if (rc < 0) {
-        error_nest(&serving->error, serving->endpoint.peer);
-        if (!serving->endpoint.answered)
-            refuse(serving->endpoint.id, &serving->error);
-        if (serving->error.class != ERROR_INTERRUPTED && !is_last(serving))
-            log_error(&serving->error);
-    }
+    if (rc < 0 && !atomic_load(&serving->ended))
+        tell_failure(serving, &serving->error);
+    if (rc < 0 && !serving->endpoint.answered)
+        refuse(serving->endpoint.id, &serving->error);
     endpoint_close(&serving->endpoint);
     fdio_close(&serving->exchange_fd);
     atomic_store(&serving->done, true);
@@ -331,7 +360,19 @@ static int take_requests(struct server *server, struct error *err)
     return got;
 }
 
-/* Joins the sessions that have ended. */
+static void note_end(struct server *server, const struct serving *serving,
+                     const struct error *result, struct error *err)
+{
+    if (!serving->admitted)
+        return;
+    server->wait_until = CLOCK_NEVER;
+    if (server->job->once && !server->finished) {
+        server->finished = true;
+        *err = *result;
+    }
+}
+
+/* Joins the sessions that are done, and notes those that have ended. */
 static void collect(struct server *server, struct error *err)
 {
     eventfd_t ignored;
@@ -339,21 +380,27 @@ static void collect(struct server *server, struct error *err)
     for (struct serving **at = &server->sessions; *at;) {
         struct serving *serving = *at;
         if (!atomic_load(&serving->done)) {
+            if (atomic_load(&serving->ended) && !serving->counted) {
+                serving->counted = true;
+                server->ended_count++;
+                note_end(server, serving, &serving->stuck, err);
+            }
             at = &serving->next;
             continue;
         }
         pthread_join(serving->thread, NULL);
         *at = serving->next;
         budget_return(&server->budget, &serving->share);
-        if (serving->admitted) {
-            server->wait_until = CLOCK_NEVER;
-            if (server->job->once && !server->finished) {
-                server->finished = true;
-                *err = serving->error;
-            }
-        }
+        if (serving->counted)
+            server->ended_count--;
+        note_end(server, serving, &serving->error, err);
         free(serving);
     }
+}
+
+static bool is_running(const struct server *server)
+{
+    return server->budget.count > server->ended_count;
 }
 
 static void drain(struct server *server)
@@ -369,9 +416,9 @@ static void heed_signals(struct server *server)
     int count = signals_count();
     if (count > 0 && !server->draining) {
         drain(server);
-        if (server->sessions)
+        if (is_running(server))
             log_note("%s: no new sessions; %u running; once more to abort",
-                     strsignal(signals_last()), server->budget.count);
+                     strsignal(signals_last()), server->budget.count - server->ended_count);
     }
     if (count > 1 && !server->aborting) {
         server->aborting = true;
@@ -411,7 +458,7 @@ static int loop(struct server *server, struct error *err)
         take_waiting(server);
         if (server->finished)
             return error_is_set(err) ? -1 : 0;
-        if (server->draining && !server->sessions) {
+        if (server->draining && !is_running(server)) {
             *err = server->removed;
             return error_is_set(err) ? -1 : 0;
         }
@@ -434,7 +481,7 @@ static void end_sessions(struct server *server)
 {
     struct error ignored = {.class = ERROR_NONE};
     eventfd_write(server->abort_fd, 1);
-    while (server->sessions) {
+    while (is_running(server)) {
         struct pollfd fd = {.fd = server->done_fd, .events = POLLIN};
         poll(&fd, 1, -1);
         collect(server, &ignored);
@@ -627,9 +674,11 @@ int server_run(const struct server_job *job, struct error *err)
     end_sessions(&server);
     if (server.announced && unlink(job->ready_file) < 0 && errno != ENOENT)
         log_note("%s: cannot remove the ready file: %s", job->ready_file, strerror(errno));
+    if (server.aborting)
+        rc = error_set(err, ERROR_INTERRUPTED, STAGE_NONE, NULL, "interrupted by a signal");
+    if (server.sessions)
+        job->leave(err);
     fdio_close(&server.abort_fd);
     fdio_close(&server.done_fd);
-    if (server.aborting)
-        return error_set(err, ERROR_INTERRUPTED, STAGE_NONE, NULL, "interrupted by a signal");
     return rc;
 }

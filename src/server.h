@@ -29,6 +29,8 @@ struct server_job {
     const uint16_t *exchange_port; /* NULL: none; 0: any free one */
     const char *ready_file;        /* NULL: none */
     const char *ticket;            /* where the ticket goes, "-": standard output; NULL: none */
+    /* As sender_job's (sender.h), where storage does not answer to a session that has ended. */
+    void (*leave)(const struct error *err) __attribute__((noreturn));
 };
 
 /*

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "fdio.h"
 #include "signals.h"
 
@@ -36,6 +38,7 @@ struct worker {
     bool stopping;
     int done_fd; /* readable exactly while done is not empty */
     int stop_fd;
+    int ended_fd; /* readable once the thread has done its last job */
 };
 
 static int ring_init(struct ring *ring, unsigned capacity)
@@ -112,6 +115,7 @@ static void *thread_main(void *argument)
         worker->function(worker->context, job, worker->stop_fd);
         finish_job(worker, job);
     }
+    event_raise(worker->ended_fd);
     return NULL;
 }
 
@@ -142,6 +146,7 @@ static void release(struct worker *worker)
     pthread_mutex_destroy(&worker->mutex);
     fdio_close(&worker->done_fd);
     fdio_close(&worker->stop_fd);
+    fdio_close(&worker->ended_fd);
     free(worker->done.slots);
     free(worker->pending.slots);
     free(worker);
@@ -158,8 +163,9 @@ static struct worker *allocate(unsigned capacity)
     worker->capacity = capacity;
     worker->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     worker->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (worker->done_fd < 0 || worker->stop_fd < 0 || ring_init(&worker->pending, capacity) < 0 ||
-        ring_init(&worker->done, capacity) < 0) {
+    worker->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (worker->done_fd < 0 || worker->stop_fd < 0 || worker->ended_fd < 0 ||
+        ring_init(&worker->pending, capacity) < 0 || ring_init(&worker->done, capacity) < 0) {
         release(worker);
         return NULL;
     }
@@ -218,15 +224,35 @@ int worker_fd(const struct worker *worker)
     return worker->done_fd;
 }
 
+static void tell_to_end(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->mutex);
+    bool told = worker->stopping;
+    worker->stopping = true;
+    pthread_cond_signal(&worker->work_or_stop);
+    pthread_mutex_unlock(&worker->mutex);
+    if (!told)
+        event_raise(worker->stop_fd);
+}
+
+bool worker_ends(struct worker *worker, int64_t deadline)
+{
+    if (!worker)
+        return true;
+    tell_to_end(worker);
+    struct pollfd fd = {.fd = worker->ended_fd, .events = POLLIN};
+    int n;
+    do
+        n = poll(&fd, 1, clock_poll_ms(deadline));
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
 void worker_stop(struct worker *worker)
 {
     if (!worker)
         return;
-    pthread_mutex_lock(&worker->mutex);
-    worker->stopping = true;
-    pthread_cond_signal(&worker->work_or_stop);
-    pthread_mutex_unlock(&worker->mutex);
-    event_raise(worker->stop_fd);
+    tell_to_end(worker);
     pthread_join(worker->thread, NULL);
     release(worker);
 }

@@ -8,6 +8,9 @@
 #ifndef RDMAPUT_WORKER_H
 #define RDMAPUT_WORKER_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "error.h"
 
 struct worker; /* opaque */
@@ -30,7 +33,12 @@ void *worker_take(struct worker *worker);
 /* Readable while finished jobs wait to be taken. Not to be read by the caller. */
 int worker_fd(const struct worker *worker);
 
-/* Ends the thread after the job it is at; jobs not begun are dropped. Joins, frees. NULL is
+/* Tells the thread to end after the job it is at, and waits for that until the deadline (clock.h).
+ * Whether it has ended; worker_stop is due in any case, or worker and all that the job uses are left
+ * to it. NULL is fine. */
+bool worker_ends(struct worker *worker, int64_t deadline);
+
+/* As worker_ends, however long the job takes; jobs not begun are dropped. Joins, frees. NULL is
  * fine. */
 void worker_stop(struct worker *worker);
 

@@ -1,7 +1,7 @@
 # faults.bats - peers that die, freeze or never were: every wait ends, with a status that says why,
 # and leaves nothing behind
 # shellcheck disable=SC2030,SC2031 # a test's own limits end with it
-# shellcheck disable=SC2154 # variables of lib/common.bash
+# shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
 
 TIMEOUT_MS=3000
@@ -75,7 +75,7 @@ start_long_post() {
 
 assert_ends_in_time() {
   within $((TIMEOUT_MS + SLACK_MS)) wait_process "$1" 30
-  echo "ended after $elapsed_ms ms with status $process_status"
+  note_deadline "status $process_status after $elapsed_ms ms of $TIMEOUT_MS"
 }
 
 # FILE TEXT... - each is in FILE
@@ -265,7 +265,7 @@ assert_nothing_left() {
   start_fed_write
   kill -STOP "$server_pid"
   # It blocks when the pipe and the slots are full.
-  start_process feeder bash -c "tail -c +300001 source >&$feed"
+  start_process feeder bash -c "tail -c +300001 source >&9" 9>&"$feed"
   exec {feed}>&-
   nap 1.5
   kill -CONT "$server_pid"
@@ -324,6 +324,118 @@ assert_nothing_left() {
   assert_equal "${lines[-1]}" 'delivery confirmed'
   wait_for exists dump
   head -c $((16 << 20)) dump | cmp - source
+}
+
+# ---- storage that does not answer ------------------------------------------------------------
+
+# Sets stalling, what runs a program whose files are not read or written while `stall` exists.
+prepare_stall() {
+  stalling=(env "LD_PRELOAD=$RDMAPUT_BUILD/tests/lib/stall.so${LD_PRELOAD:+:$LD_PRELOAD}" "RDMAPUT_TEST_STALL=$PWD/stall"
+    "ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-}")
+}
+
+# [ARG...] - a server that has stored what a fed write gave it, and then does not store what follows
+start_stalled_server() {
+  prepare_stall
+  server_wrapper=("${stalling[@]}")
+  start_file_server --map=never "$@"
+  start_fed_write
+  touch stall
+  # It blocks when the pipe and the slots are full.
+  start_process feeder bash -c "tail -c +300001 source >&9" 9>&"$feed"
+  exec {feed}>&-
+  wait_for is_unanswered
+}
+is_unanswered() { ! is_acknowledged; }
+
+# COMMAND ARG... - a client that has sent some of a file, and cannot read the rest
+start_stalled_client() {
+  prepare_stall
+  touch stall
+  truncate -s 16M source
+  start_process "$1" "${stalling[@]}" RDMAPUT_TEST_STALL_AT=0x800000 "$RDMAPUT" "$1" --trace --timeout ${TIMEOUT_MS}ms "${@:2}"
+  client_pid=$process_pid client_err=$process_err
+  wait_for grep -qs 'received GRANT\|completion, wr_id 0' "$client_err"
+}
+
+is_cleared() { (assert_dir_holds target object) > /dev/null 2>&1; }
+
+@test "the server's storage stands still for three timeouts, and the peers live" {
+  TIMEOUT_MS=1000
+  start_stalled_server
+  nap 3.2
+  if is_gone "$client_pid" || is_gone "$server_pid"; then fail 'a session ended'; fi
+  if is_acknowledged; then fail 'storage did not stand still'; fi
+  rm stall
+  wait_process "$client_pid"
+  assert_equal "$process_status" 0
+  assert_same source target/object
+}
+
+@test "the client's storage stands still for three timeouts, and the peers live" {
+  TIMEOUT_MS=1000
+  start_file_server --map=never
+  start_stalled_client write --sparse=never source "$dest"
+  nap 3.2
+  if is_gone "$client_pid" || is_gone "$server_pid"; then fail 'a session ended'; fi
+  if has_text "$client_err" 'sending END'; then fail 'storage did not stand still'; fi
+  rm stall
+  wait_process "$client_pid"
+  assert_equal "$process_status" 0
+  assert_same source target/object
+}
+
+@test "a client stopped while the server's storage stands still: 75 in time" {
+  TIMEOUT_MS=2000
+  start_stalled_server --once
+  kill -STOP "$client_pid"
+  assert_ends_in_time "$server_pid"
+  assert_equal "$process_status" 75
+  assert_says "$server_err" "$addr" 'no sign of life' 'storage does not answer'
+  assert_same target/object old
+}
+
+@test "a server whose storage answers again goes on, and says once how the session ended" {
+  TIMEOUT_MS=1000
+  start_stalled_server
+  kill -KILL "$client_pid"
+  within $((TIMEOUT_MS + SLACK_MS)) wait_for_text "$server_err" 'storage does not answer'
+  rm stall
+  make_file other 5000
+  run rdmaput write other "$dest"
+  assert_run 0
+  assert_same other target/object
+  wait_for is_cleared # of what the session had begun
+  assert_equal "$(grep -c 'bytes were stored' "$server_err")" 1
+  stop_server
+}
+
+@test "a second signal aborts a server whose storage stands still" {
+  start_stalled_server
+  kill -TERM "$server_pid"
+  wait_for_text "$server_err" 'once more to abort'
+  kill -TERM "$server_pid"
+  within $SLACK_MS wait_server
+  assert_equal "$server_status" $((128 + 15))
+  wait_process "$client_pid"
+  assert_equal "$process_status" 75
+}
+
+@test "a server killed while the client's storage stands still: 75 in time" {
+  start_file_server --map=never
+  start_stalled_client write --sparse=never source "$dest"
+  kill -KILL "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
+  assert_says "$client_err" "$dest" 'bytes were acknowledged'
+}
+
+@test "a server killed while the storage of a post stands still: 75 in time" {
+  start_region
+  start_stalled_client post source "$ticket"
+  kill -KILL "$server_pid"
+  assert_ends_in_time "$client_pid"
+  assert_equal "$process_status" 75
 }
 
 # ---- nobody there ----------------------------------------------------------------------------

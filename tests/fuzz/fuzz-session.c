@@ -626,6 +626,11 @@ static void assert_result(const struct receiver_result *result, int rc, const st
     }
 }
 
+static void ignore_stuck(void *context, const struct error *err)
+{
+    (void)context, (void)err;
+}
+
 static void run_session(void)
 {
     static const struct rdma_conn_param offered = {.initiator_depth = 1, .responder_resources = 1};
@@ -641,7 +646,8 @@ static void run_session(void)
                                      .secret = observer.secret,
                                      .memory = client.memory,
                                      .ready_fd = client.exchange[0],
-                                     .committed = report};
+                                     .committed = report,
+                                     .stuck = ignore_stuck};
     FUZZ_ASSERT(endpoint_adopt(&client.endpoint, fake_host_request(&client.far.host), &offered,
                                TIMEOUT, client.stop_fd, &err) == 0);
     int rc = receiver_run(&client.endpoint, &job, &result, &err);

@@ -226,6 +226,9 @@ within() {
   return $within_status
 }
 
+# TEXT - goes into the log: how long a fault took to end what
+note_deadline() { echo "# deadline: $fabric: $BATS_TEST_DESCRIPTION: $1" >&3; }
+
 # ---- processes ------------------------------------------------------------------------------
 
 # ARG... - the program, killed after ${RUN_LIMIT:-60} seconds (status 124); for `run rdmaput ARG...` too. (timeout(1)
@@ -255,9 +258,11 @@ start_process() {
   set +m
   background_pids+=("$process_pid")
 }
-# In the child: without the files of bats, which would wait for it, nap's pipe, and start_slow_client's.
+# In the child: without the files of bats, which would wait for it, nap's pipe, and what a test feeds a
+# client by: start_slow_client's, and feed.
 exec_quietly() {
   exec 3>&- 4>&- 7>&- {nap_fd}>&-
+  if [ -n "${feed-}" ]; then exec {feed}>&-; fi
   exec "$@"
 }
 

@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "clock.h"
+
 #define PATIENCE_MS 10000
 
 struct job {
@@ -216,6 +218,39 @@ static void test_stop_with_finished_jobs_not_taken(void **state)
     assert_int_equal(job.turn, 1);
 }
 
+/* As storage that does not answer: only the gate ends it. */
+static void block(void *context_argument, void *job, int stop_fd)
+{
+    struct context *context = context_argument;
+    char byte;
+
+    (void)job, (void)stop_fd;
+    if (write(context->begun_pipe[1], "", 1) != 1 || read(context->gate[0], &byte, 1) != 1)
+        abort();
+}
+
+static void test_the_end_of_a_job_that_blocks_is_waited_for_until_the_deadline(void **state)
+{
+    struct context *context = *state;
+    struct error err = {.class = ERROR_NONE};
+    struct worker *worker = worker_start(block, context, 2, &err);
+    struct job jobs[2] = {{.number = 0}};
+
+    assert_non_null(worker);
+    worker_submit(worker, &jobs[0]);
+    worker_submit(worker, &jobs[1]);
+    wait_until_begun(context);
+    assert_false(worker_ends(worker, clock_after(20 * CLOCK_NS_PER_MS)));
+    assert_false(worker_ends(worker, clock_now()));
+    open_gate(context, 1);
+    assert_true(worker_ends(worker, clock_after(PATIENCE_MS * CLOCK_NS_PER_MS)));
+    assert_true(worker_ends(worker, CLOCK_NEVER));
+    assert_ptr_equal(worker_take(worker), &jobs[0]);
+    assert_null(worker_take(worker)); /* the other was not begun */
+    worker_stop(worker);
+    assert_true(worker_ends(NULL, 0));
+}
+
 static void test_stop_of_an_idle_worker_and_of_none(void **state)
 {
     for (int i = 0; i < 100; i++)
@@ -268,6 +303,7 @@ int main(void)
         TEST(test_stop_wakes_a_job_that_polls),
         TEST(test_stop_drops_jobs_not_begun),
         TEST(test_stop_with_finished_jobs_not_taken),
+        TEST(test_the_end_of_a_job_that_blocks_is_waited_for_until_the_deadline),
         TEST(test_stop_of_an_idle_worker_and_of_none),
         TEST(test_the_thread_blocks_signals_and_its_owner_does_not),
         TEST(test_what_runs_out_is_a_resource),
