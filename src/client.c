@@ -258,7 +258,9 @@ static bool knock(struct endpoint *probe, int64_t deadline, struct error *err)
     /* A reset by a listener that is just dying looks like a refusal, but says nothing. */
     if (client_greet(probe, &nothing, deadline, &ignored, &answer, err) == 0 || probe->answered)
         return !(answer.refused && answer.len == 0);
-    return err->class == ERROR_TEMPORARY && err->stage == STAGE_CONNECT && clock_now() >= deadline;
+    /* One that is frozen does not answer, but its host does. */
+    return probe->asked && err->class == ERROR_TEMPORARY && err->stage == STAGE_CONNECT &&
+           clock_now() >= deadline;
 }
 
 bool client_still_listens(const struct endpoint *endpoint, uint64_t ns)

@@ -438,6 +438,7 @@ int endpoint_connect(struct endpoint *endpoint, const void *data, unsigned len, 
     *answer = (struct endpoint_answer){.refused = false};
     if (start_connecting(endpoint, &param, deadline, err) < 0)
         return -1;
+    endpoint->asked = true;
     struct rdma_cm_event *event = next_event(endpoint, deadline, STAGE_CONNECT, err);
     if (!event)
         return -1;

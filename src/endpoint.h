@@ -29,9 +29,10 @@ struct endpoint {
     int stop_fd;      /* not owned */
     uint64_t timeout; /* ns: the transport's own retries are made to fit into it */
     char peer[ADDRESS_TEXT];
+    bool asked;    /* the request to connect is on its way; on siw, the far host takes it */
     bool answered; /* this side, or the program at the far end, has accepted or refused */
     bool connected;
-    bool gone; /* DISCONNECTED, or an event that ends the connection, was seen */
+    bool gone;    /* DISCONNECTED, or an event that ends the connection, was seen */
     bool removed; /* gone because this host's device is */
     atomic_bool access_refused; /* an event of the device said so, perhaps to another thread */
     unsigned send_depth, max_sge, max_inline; /* of the queue pair */

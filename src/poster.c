@@ -31,6 +31,7 @@
 /* How long a read of a file may take once the session has ended. */
 #define READ_ENDS_NS (500 * CLOCK_NS_PER_MS)
 #define PROBE_NS (2 * CLOCK_NS_PER_S)
+#define PROBE_LEAST_NS (250 * CLOCK_NS_PER_MS)
 
 struct poster {
     const struct poster_job *job;
@@ -161,6 +162,14 @@ static int prepare(struct poster *poster, struct error *err)
     return 0;
 }
 
+/* How long to ask whether the server still listens: not past the end of a silence that has begun
+ * before. */
+static uint64_t time_to_ask(const struct poster *poster)
+{
+    uint64_t left = clock_left(poster->moved_at + (int64_t)poster->job->target.timeout);
+    return left < PROBE_LEAST_NS ? PROBE_LEAST_NS : left < PROBE_NS ? left : PROBE_NS;
+}
+
 /*
  * A work request failed, or the connection ended. A peer that dies and an adapter that refuses
  * access look alike: the first within moments as a disconnect, too, the second on iWARP only so.
@@ -173,9 +182,7 @@ static int broken(struct poster *poster, const struct ibv_wc *wc, struct error *
     bool refused = wc && wc->status == IBV_WC_REM_ACCESS_ERR;
     if (!endpoint_await_end(endpoint, SETTLE_NS) && wc)
         return completion_error(wc, iwarp, endpoint->peer, "an RDMA write", err);
-    uint64_t timeout = poster->job->target.timeout;
-    if ((iwarp || refused) &&
-        client_still_listens(endpoint, timeout < PROBE_NS ? timeout : PROBE_NS)) {
+    if ((iwarp || refused) && client_still_listens(endpoint, time_to_ask(poster))) {
         poster->refused = true;
         error_set(err, ERROR_UNAVAILABLE, STAGE_COMPLETION, endpoint->peer,
                   "the far adapter refused access to the memory and ended the connection");
