@@ -98,6 +98,9 @@ need_command() {
 # What an ordinary user cannot do at all.
 need_root() { [ "$EUID" -eq 0 ] || skip "only root can $1"; }
 
+# REASON - what may harm the system is for guests of scripts/rxe-vm, which are thrown away
+need_guest() { [ -e /.rxe-vm/started ] || skip "no guest, and $1"; }
+
 # DIRECTORY MOUNT-ARG... - makes it, and mounts what the arguments say there until the end of the test
 mount_at() {
   need_root mount
