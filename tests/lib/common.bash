@@ -15,6 +15,8 @@ bats_require_minimum_version 1.5.0
 bats_load_library bats-support
 bats_load_library bats-assert
 bats_load_library bats-file
+# shellcheck source=tests/lib/process.bash
+source "${BASH_SOURCE[0]%/*}/process.bash"
 
 : "${RDMAPUT:?is to be the path of the program}"
 ulimit -c 0
@@ -177,12 +179,6 @@ with_failure() {
 # SECONDS - without a fork
 nap() { read -rt "$1" -u "$nap_fd" || true; }
 
-# Sets now_ms.
-read_clock() {
-  local us=${EPOCHREALTIME/[.,]/}
-  now_ms=$((us / 1000))
-}
-
 # COMMAND... - repeats it until it succeeds; 1 after WAIT_LIMIT seconds
 wait_until() {
   local end
@@ -207,13 +203,6 @@ has_text() {
   [[ $text == *"$2"* ]]
 }
 
-# A process that ended counts as gone before bash has taken note of it, for which it may take its time.
-is_gone() {
-  local stat
-  { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 0
-  stat=${stat##*) }
-  [ "${stat%% *}" = Z ]
-}
 exists() { [ -e "$1" ]; }
 is_absent() { [ ! -e "$1" ]; }
 
@@ -267,15 +256,6 @@ exec_quietly() {
   exec 3>&- 4>&- 7>&- {nap_fd}>&-
   if [ -n "${feed-}" ]; then exec {feed}>&-; fi
   exec "$@"
-}
-
-# PID - what its threads wait for, as far as the system tells
-show_process() {
-  local task
-  for task in /proc/"$1"/task/*; do
-    echo "---- $task: $(grep -s State "$task/status") in $(cat "$task/wchan" 2> /dev/null)"
-    cat "$task/stack" 2> /dev/null || true
-  done
 }
 
 # PID [SECONDS] - waits for its end; sets process_status (128 + N when signal N ended it)

@@ -3,118 +3,209 @@
 #
 # Loaded by the bats files, which run on the host: run_pair boots both guests, and the tests look at
 # what these left in a directory that all three share. Called as a program, this is what the guests
-# run: lib.bash server|client.
+# run: lib.bash server|client. PAIR_CASES may be a pattern of the cases to run, for work on one.
+
+# shellcheck source=tests/lib/process.bash
+source "${BASH_SOURCE[0]%/*}/../lib/process.bash"
 
 SERVER_ADDR=10.99.0.1
-TIMEOUT_MS=3000 SLACK_MS=2000
-GUEST_LIMIT=150 # seconds
-# What happens, in this order: NAME COMMAND VANISHES, the guest whose packets are all lost. Where none
-# are, the timeout is the default.
-CASES='plain-write write nobody
-plain-post post nobody
-write-server-gone write server
-write-client-gone write client
-post-server-gone post server
-post-client-gone post client'
+SLACK_MS=2000
+HANG_MS=25000 # what has not ended by then is not waited for
+GUEST_LIMIT=280 # seconds
+WHOLE_BYTES=4000001
+
+# What happens, in this order: NAME COMMAND LENGTH SIDE FAULT [ARG...]. A `whole` object is to arrive;
+# an `endless` one never does. The fault strikes the SIDE's guest, or both: with `ahead` before the
+# FAULT, before the client starts, else in mid-transfer. It is mended when both have ended. Loss is what
+# the fabric survives: rxe sends all again that came after what was lost.
+list_cases() {
+  local loss=1%
+  [ "$FABRIC" != rxe ] || loss=0.1%
+  cat << END
+plain-write write whole nobody nothing
+plain-post post whole nobody nothing
+lossy-write write whole both ahead impair loss $loss
+late-write write whole both ahead impair delay 10ms 4ms rate 1gbit
+reordered-write write whole both ahead impair delay 5ms reorder 99.8%
+doubled-write write whole both ahead impair duplicate 5%
+flapping-write write whole server unplug 1
+flapping-post post whole server unplug 1
+too-lossy-write write endless both impair loss 50%
+server-gone-write write endless server impair loss 100%
+client-gone-write write endless client impair loss 100%
+server-gone-post post endless server impair loss 100%
+client-gone-post post endless client impair loss 100%
+unplugged-write write endless server unplug
+readdressed-write write endless server readdress
+server-removed-write write endless server remove
+client-removed-write write endless client remove
+server-removed-post post endless server remove
+client-removed-post post endless client remove
+mended-write write whole nobody nothing
+END
+}
+
+# LENGTH - the --timeout of a case. What ends by it is to do so soon.
+timeout_ms() { if [ "$1" = endless ]; then echo 2000; else echo 10000; fi; }
 
 # ---- in both guests --------------------------------------------------------------------------
-
-# Sets now_ms.
-read_clock() {
-  local us=${EPOCHREALTIME/[.,]/}
-  now_ms=$((us / 1000))
-}
 
 # What has to become true is the other guest's doing; GUEST_LIMIT bounds it.
 wait_for() {
   until "$@"; do read -rt 0.02 -u "$nap_fd" || true; done
 }
 exists() { [ -e "$shared/$1" ]; }
-is_gone() { ! kill -0 "$1" 2> /dev/null; }
 # LOG PID
-moves_or_is_gone() { grep -q 'received GRANT\|received PLACE\|completion, wr_id 0' "$1" || is_gone "$2"; }
+moves_or_is_gone() { grep -qs 'received GRANT\|received PLACE\|completion, wr_id 0' "$1" || is_gone "$2"; }
+# NAME WORD... - a file of the shared directory, which appears with its content
+put() {
+  printf '%s\n' "${*:2}" > "$shared/$1.$side.new"
+  mv "$shared/$1.$side.new" "$shared/$1"
+}
 
-# CASE SIDE PID - waits for its end, and leaves its status and the time since the host vanished
+# What may strike, and what mends it.
+impair() { tc qdisc add dev eth0 root netem "$@"; }
+mend_impair() {
+  tc -s qdisc show dev eth0 > "$shared/$name.$side.netem"
+  tc qdisc del dev eth0 root
+}
+# [SECONDS] - the host pulls the cable. (`ip link set down` in the guest is no such thing: rxe's packets
+# stay in the queue of the virtual card.)
+unplug() {
+  put "$name.unplug" "$@"
+  wait_for exists "$name.unplugged"
+}
+mend_unplug() {
+  put "$name.plug"
+  wait_for exists "$name.plugged"
+}
+readdress() { ip addr del "$cidr" dev eth0; }
+mend_readdress() { ip addr add "$cidr" dev eth0; }
+# The command ends when nobody uses the device any more.
+remove() {
+  rdma link delete "${FABRIC}0" &
+  removing=$!
+}
+mend_remove() {
+  wait "$removing"
+  rdma link add "${FABRIC}0" type "$FABRIC" netdev eth0
+}
+
+is_mine() { case $strikes in "$side" | both) ;; *) false ;; esac }
+strike() {
+  if is_mine; then
+    "${fault[@]}"
+    put "$name.struck"
+  fi
+}
+strike_ahead() { if [ "$ahead" = yes ]; then strike; fi; }
+strike_now() {
+  if [ "$ahead" = no ]; then
+    wait_for exists "$name.moves"
+    strike
+  fi
+}
+
+# PID - waits for its end, and leaves its status and the time since the fault
 record_end() {
   local status=0 start
-  if [ "$vanishes" != nobody ]; then wait_for exists "$1.vanished"; fi
+  wait_for exists "$name.struck"
   read_clock
   start=$now_ms
-  wait_for is_gone "$3"
-  wait "$3" || status=$?
+  wait_for is_gone_or_hangs "$1"
+  if is_gone "$1"; then
+    wait "$1" || status=$?
+  else
+    status=hanging
+    show_process "$1" >> "$shared/$name.$side.log"
+    kill -KILL "$1"
+  fi
   read_clock
-  echo "$status $((now_ms - start))" > "$shared/$1.$2.new"
-  mv "$shared/$1.$2.new" "$shared/$1.$2"
+  put "$name.$side" $status $((now_ms - start))
+}
+is_gone_or_hangs() {
+  read_clock
+  is_gone "$1" || [ $now_ms -gt $((start + HANG_MS)) ]
 }
 
-# CASE SIDE - when it is this side that vanishes in this case
-vanish() {
-  [ "$2" = "$vanishes" ] || return 0
-  wait_for exists "$1.moves"
-  tc qdisc add dev eth0 root netem loss 100%
-  : > "$shared/$1.vanished"
+mend() {
+  wait_for exists "$name.server"
+  wait_for exists "$name.client"
+  if is_mine; then "mend_${fault[0]}"; fi
+  put "$name.$side.mended"
+  wait_for exists "$name.server.mended"
+  wait_for exists "$name.client.mended"
 }
 
-# CASE SIDE - waits for the other side's end
-finish_case() {
-  wait_for exists "$1.server"
-  wait_for exists "$1.client"
-  if [ "$2" = "$vanishes" ]; then tc qdisc del dev eth0 root; fi
+serve_case() { # COMMAND
+  local pid sink=(--region 16M --ticket "$shared/$name.ticket" --dump "$name.received")
+  if [ "$1" = write ]; then sink=("$name.received"); fi
+  wait_for exists "$name.begins"
+  "$RDMAPUT" serve -v --once --wait 25s --bind $SERVER_ADDR --port 0 --timeout "$timeout" --ready-file "$shared/$name.ready" \
+    "${sink[@]}" 2> "$shared/$name.server.log" &
+  pid=$!
+  strike_now
+  record_end $pid
 }
 
-serve_case() { # CASE COMMAND
-  local timeout=(--timeout "${TIMEOUT_MS}ms")
-  local sink=(--region 16M --ticket "$shared/$1.ticket" --dump "$1.received")
-  if [ "$2" = write ]; then sink=("$1.received"); fi
-  if [ "$vanishes" = nobody ]; then timeout=(); fi
-  wait_for exists "$1.begins"
-  "$RDMAPUT" serve -v --once --wait 25s --bind $SERVER_ADDR --port 0 "${timeout[@]}" --ready-file "$shared/$1.ready" \
-    "${sink[@]}" 2> "$shared/$1.server.log" &
-  vanish "$1" server
-  record_end "$1" server $!
+# The second half of what is whole comes when the fault has struck.
+feed() {
+  head -c $((WHOLE_BYTES / 2)) source
+  wait_for exists "$name.struck"
+  tail -c +$((WHOLE_BYTES / 2 + 1)) source
 }
 
-send_case() { # CASE COMMAND
-  local what=(source) timeout=() to log=$1.trace
-  : > "$shared/$1.begins"
-  wait_for exists "$1.ready"
-  read -r to < "$shared/$1.ready"
-  if [ "$2" = post ]; then to=$(< "$shared/$1.ticket"); fi
-  if [ "$vanishes" != nobody ]; then
-    timeout=(--timeout "${TIMEOUT_MS}ms")
-    case $2 in write) what=(--sparse=never large) ;; post) what=(--segments-from list) ;; esac
-  fi
-  "$RDMAPUT" "$2" --trace --wait 20s "${timeout[@]}" "${what[@]}" "$to" > "$shared/$1.out" 2> "$log" &
-  if [ "$vanishes" != nobody ]; then
-    wait_for moves_or_is_gone "$log" $!
-    : > "$shared/$1.moves"
-  fi
-  vanish "$1" client
-  record_end "$1" client $!
-  tail -n 6 "$log" > "$shared/$1.client.log"
+send_case() { # COMMAND LENGTH
+  local pid what to log=$name.trace
+  put "$name.begins"
+  wait_for exists "$name.ready"
+  read -r to < "$shared/$name.ready"
+  if [ "$1" = post ]; then to=$(< "$shared/$name.ticket"); fi
+  case $1-$2 in
+    *-whole) what=(-) ;;
+    write-*) what=(--sparse=never large) ;;
+    post-*) what=(--segments-from list) ;;
+  esac
+  "$RDMAPUT" "$1" --trace --wait 20s --timeout "$timeout" "${what[@]}" "$to" < <(feed) > "$shared/$name.out" 2> "$log" &
+  pid=$!
+  wait_for moves_or_is_gone "$log" $pid
+  put "$name.moves"
+  strike_now
+  record_end $pid
+  tail -n 6 "$log" >> "$shared/$name.client.log"
+}
+
+run_case() { # NAME COMMAND LENGTH SIDE FAULT...
+  name=$1 strikes=$4 ahead=no fault=("${@:5}") timeout=$(timeout_ms "$3")ms
+  if [ "${fault[0]}" = ahead ]; then ahead=yes fault=("${fault[@]:1}"); fi
+  if [ "$strikes" = nobody ]; then put "$name.struck"; fi
+  strike_ahead
+  case $side in server) serve_case "$2" ;; client) send_case "$2" "$3" ;; esac
+  mend
+  [ "$side" = server ] || return 0
+  if [ "$3" = whole ] && head -c $WHOLE_BYTES "$name.received" | cmp - "$shared/source"; then put "$name.same"; fi
+  find . -name "*$name*" > "$shared/$name.left"
+  rm -f "$name.received"
 }
 
 # SIDE
 run_guest() {
+  local line
+  side=$1
   exec {nap_fd}<> <(:)
   mkdir /tmp/work
   cd /tmp/work || return
   ulimit -l unlimited
-  if [ "$1" = client ]; then
-    head -c 1000001 /dev/urandom | tee source > "$shared/source"
+  cidr=$(ip -4 -o address show dev eth0 | awk '{ print $4 }')
+  if [ "$side" = client ]; then
+    head -c $WHOLE_BYTES /dev/urandom | tee source > "$shared/source"
     truncate -s 256M large
     truncate -s 16M region
     for _ in {1..100}; do echo region@=0; done > list
   fi
-  while read -r name command vanishes; do
-    case $1 in server) serve_case "$name" "$command" ;; client) send_case "$name" "$command" ;; esac
-    finish_case "$name" "$1"
-    if [ "$1" = server ] && [ "$vanishes" = nobody ]; then
-      head -c 1000001 "$name.received" | cmp - "$shared/source" && : > "$shared/$name.same"
-    elif [ "$1" = server ] && [ "$command" = write ]; then
-      find . -name "*$name*" > "$shared/$name.left"
-    fi
-  done <<< "$CASES"
+  while read -ra line; do
+    if [[ ${line[0]} =~ ^(${PAIR_CASES:-.*})$ ]]; then run_case "${line[@]}"; fi
+  done < <(list_cases)
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
@@ -132,20 +223,24 @@ bats_load_library bats-assert
 
 # FABRIC - boots both guests, and waits until they have been through all cases
 run_pair() {
-  local side pids=() number=1
-  shared=$BATS_FILE_TMPDIR/shared
+  guest_pids=() shared=$BATS_FILE_TMPDIR/shared
+  export FABRIC=$1
   mkdir -p "$shared"
-  for side in server client; do
-    "$BATS_TEST_DIRNAME/../../scripts/rxe-vm" -l "$1" -s 1 -m 1G -t $GUEST_LIMIT -d "$shared" -i 10.99.0.$number/24 \
-      -n "stream,server=$([ $side = server ] && echo on || echo off),addr.type=unix,addr.path=$BATS_FILE_TMPDIR/cable" \
-      -e "RDMAPUT=$RDMAPUT" -e "PAIR_SHARED=$shared" bash "$BATS_TEST_DIRNAME/lib.bash" $side \
-      > "$BATS_FILE_TMPDIR/$side.log" 2>&1 3>&- &
-    pids+=($!)
-    number=$((number + 1))
-    # The one that connects must find the other's socket.
-    await_cable
-  done
-  wait "${pids[@]}" || true
+  mkfifo "$BATS_FILE_TMPDIR/monitor.in" "$BATS_FILE_TMPDIR/monitor.out"
+  boot_guest server 1 on -q "-chardev pipe,id=monitor,path=$BATS_FILE_TMPDIR/monitor -mon chardev=monitor"
+  # The one that connects must find the other's socket.
+  await_cable
+  boot_guest client 2 off
+  attend_cable
+  wait "${guest_pids[@]}" || true
+  echo "# $FABRIC: the guests took $SECONDS s" >&3
+}
+boot_guest() { # SIDE NUMBER LISTENS OPTION...
+  "$BATS_TEST_DIRNAME/../../scripts/rxe-vm" -l "$FABRIC" -s 1 -m 1G -t $GUEST_LIMIT -d "$shared" -i "10.99.0.$2/24" \
+    -n "stream,server=$3,addr.type=unix,addr.path=$BATS_FILE_TMPDIR/cable" "${@:4}" \
+    -e "RDMAPUT=$RDMAPUT" -e "PAIR_SHARED=$shared" -e FABRIC -e PAIR_CASES bash "$BATS_TEST_DIRNAME/lib.bash" "$1" \
+    > "$BATS_FILE_TMPDIR/$1.log" 2>&1 3>&- &
+  guest_pids+=($!)
 }
 await_cable() {
   local tries=0
@@ -155,19 +250,52 @@ await_cable() {
   done
 }
 
-# After a failure: what the guests said.
-show_pair() {
-  [ "${BATS_TEST_COMPLETED-}" != 1 ] || return 0
-  tail -n 20 "$BATS_FILE_TMPDIR"/*.log "$BATS_FILE_TMPDIR"/shared/*.log
+# Until the guests have ended: pulls the cable of the server's, and plugs it in again, as they ask for.
+attend_cable() {
+  local monitor asked seconds
+  exec {monitor}<> "$BATS_FILE_TMPDIR/monitor.in"
+  while kill -0 "${guest_pids[@]}" 2> /dev/null; do
+    for asked in "$shared"/*.unplug; do
+      [ -e "$asked" ] || continue
+      seconds=$(< "$asked")
+      echo 'set_link n0 off' >&"$monitor"
+      mv "$asked" "${asked}ged"
+      if [ -n "$seconds" ]; then
+        sleep "$seconds"
+        echo 'set_link n0 on' >&"$monitor"
+      fi
+    done
+    for asked in "$shared"/*.plug; do
+      [ -e "$asked" ] || continue
+      echo 'set_link n0 on' >&"$monitor"
+      mv "$asked" "${asked}ged"
+    done
+    sleep 0.05
+  done
+  exec {monitor}>&-
 }
 
-# CASE SIDE STATUS - how it ended; sets elapsed_ms
+# After a failure: what both sides of the case said, and the guests.
+show_pair() {
+  [ "${BATS_TEST_COMPLETED-}" != 1 ] || return 0
+  tail -n 40 "$BATS_FILE_TMPDIR"/shared/"$looked_at".*.log
+  tail -n 5 "$BATS_FILE_TMPDIR"/*.log
+}
+
+# CASE SIDE STATUS TEXT... - how it ended, after no more than its timeout and a bit, and what it says
 assert_ended() {
-  local ended=$BATS_FILE_TMPDIR/shared/$1.$2 ended_with
+  local ended=$BATS_FILE_TMPDIR/shared/$1.$2 ended_with elapsed_ms most length text
+  looked_at=$1
+  length=$(list_cases | awk -v name="$1" '$1 == name { print $3 }')
+  most=$(timeout_ms "$length")
   [ -e "$ended" ] || fail "$1: the $2 did not end"
   read -r ended_with elapsed_ms < "$ended"
-  echo "$1: the $2 ended with $ended_with after $elapsed_ms ms"
+  echo "# deadline: $FABRIC: $1: $2: status $ended_with after $elapsed_ms ms of $most" >&3
   assert_equal "$ended_with" "$3"
+  [ "$elapsed_ms" -le $((most + SLACK_MS)) ] || fail "$1: the $2 took $elapsed_ms ms of $most"
+  for text in "${@:4}"; do
+    grep -q "$text" "$BATS_FILE_TMPDIR/shared/$1.$2.log" || fail "$1: the $2 does not say '$text'"
+  done
 }
 
 # CASE
@@ -177,12 +305,11 @@ assert_delivered() {
   [ -e "$BATS_FILE_TMPDIR/shared/$1.same" ] || fail "$1: something else arrived"
 }
 
-# CASE SIDE TEXT... - the other host is gone: that side's end in time, and what it says
-assert_gave_up() {
-  local text
-  assert_ended "$1" "$2" 75
-  [ "$elapsed_ms" -le $((TIMEOUT_MS + SLACK_MS)) ] || fail "$1: the $2 took $elapsed_ms ms"
-  for text in "${@:3}"; do
-    grep -q "$text" "$BATS_FILE_TMPDIR/shared/$1.$2.log" || fail "$1: the $2 does not say '$text'"
-  done
+# CASE - nothing of what was not committed is left at the server
+assert_nothing_left() { assert_equal "$(cat "$BATS_FILE_TMPDIR/shared/$1.left")" ''; }
+
+# CASE COUNTER - the network did that to some packet
+assert_netem() {
+  grep -qE "$2 [1-9]" "$BATS_FILE_TMPDIR/shared/$1".*.netem ||
+    fail "$1: no packet was $2: $(cat "$BATS_FILE_TMPDIR/shared/$1".*.netem)"
 }

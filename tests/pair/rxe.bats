@@ -5,28 +5,79 @@ load lib
 setup_file() { run_pair rxe; }
 teardown() { show_pair; }
 
-@test "rxe: a write to another host arrives" {
+@test "rxe: a write and a post to another host arrive" {
   assert_delivered plain-write
-}
-
-@test "rxe: a post to another host arrives" {
   assert_delivered plain-post
   assert_equal "$(tail -n 1 "$BATS_FILE_TMPDIR/shared/plain-post.out")" 'delivery confirmed'
 }
 
-@test "rxe: the server's host vanishes in mid-write, and the client ends in time" {
-  assert_gave_up write-server-gone client 'bytes were acknowledged'
+@test "rxe: packets that are lost, late, out of order or doubled: what arrives is the same" {
+  assert_delivered lossy-write
+  assert_netem lossy-write dropped
+  assert_delivered late-write
+  assert_delivered reordered-write
+  assert_delivered doubled-write
 }
 
-@test "rxe: the client's host vanishes in mid-write, and the server ends in time, with nothing left" {
-  assert_gave_up write-client-gone server 'bytes were stored'
-  assert_equal "$(cat "$BATS_FILE_TMPDIR/shared/write-client-gone.left")" ''
+@test "rxe: a link that is down for a second does not end a write or a post" {
+  assert_delivered flapping-write
+  assert_delivered flapping-post
 }
 
-@test "rxe: the server's host vanishes in mid-post, and the client ends in time" {
-  assert_gave_up post-server-gone client 'bytes were acknowledged'
+@test "rxe: half of all packets are lost, and both sides of a write end in time" {
+  assert_ended too-lossy-write client 75 'bytes were acknowledged'
+  assert_ended too-lossy-write server 75 'bytes were stored'
+  assert_nothing_left too-lossy-write
 }
 
-@test "rxe: the client's host vanishes in mid-post, and the server ends in time" {
-  assert_gave_up post-client-gone server
+@test "rxe: the server's host vanishes in mid-write, and both sides end in time" {
+  assert_ended server-gone-write client 75 'bytes were acknowledged'
+  assert_ended server-gone-write server 75 'bytes were stored'
+  assert_nothing_left server-gone-write
+}
+
+@test "rxe: the client's host vanishes in mid-write, and both sides end in time" {
+  assert_ended client-gone-write client 75 'bytes were acknowledged'
+  assert_ended client-gone-write server 75 'bytes were stored'
+  assert_nothing_left client-gone-write
+}
+
+@test "rxe: either host vanishes in mid-post, and both sides end in time" {
+  assert_ended server-gone-post client 75 'bytes were acknowledged'
+  assert_ended server-gone-post server 75
+  assert_ended client-gone-post client 75 'bytes were acknowledged'
+  assert_ended client-gone-post server 75
+}
+
+@test "rxe: the link goes down for good in mid-write, and both sides end in time" {
+  assert_ended unplugged-write client 75 'bytes were acknowledged'
+  assert_ended unplugged-write server 75 'bytes were stored'
+  assert_nothing_left unplugged-write
+}
+
+@test "rxe: the server's address is removed in mid-write, and both sides end in time" {
+  assert_ended readdressed-write client 75 'bytes were acknowledged'
+  assert_ended readdressed-write server 75 'bytes were stored'
+  assert_nothing_left readdressed-write
+}
+
+@test "rxe: the server's device is removed in mid-transfer: 69 there, and 75 at the client" {
+  assert_ended server-removed-write server 69 'the RDMA device was removed from this host; .* bytes were stored'
+  assert_ended server-removed-write client 75 'bytes were acknowledged'
+  assert_nothing_left server-removed-write
+  assert_ended server-removed-post server 69 'the RDMA device was removed from this host'
+  assert_ended server-removed-post client 75 'bytes were acknowledged'
+}
+
+@test "rxe: the client's device is removed in mid-transfer: 69 there, and the server of a write ends with 75" {
+  assert_ended client-removed-write client 69 'the RDMA device was removed from this host; .* bytes were acknowledged'
+  assert_ended client-removed-write server 75 'bytes were stored'
+  assert_nothing_left client-removed-write
+  assert_ended client-removed-post client 69 'the RDMA device was removed from this host; .* bytes were acknowledged'
+  # To a region, a client that leaves is one that has written all it wanted.
+  assert_ended client-removed-post server 0
+}
+
+@test "rxe: after all of that, a write arrives" {
+  assert_delivered mended-write
 }
