@@ -72,6 +72,7 @@ read_memory() {
 
 # ---- an ordinary user ------------------------------------------------------------------------
 
+# bats test_tags=device
 @test "an ordinary user's 8 MiB suffice for a write" {
   make_file source 3000001
   limit_server 8192
@@ -81,6 +82,7 @@ read_memory() {
   assert_same received source
 }
 
+# bats test_tags=device
 @test "an ordinary user's 8 MiB suffice for a region of 4 MiB and a post into it" {
   make_file source $((4 << 20))
   limit_server 8192
@@ -92,6 +94,7 @@ read_memory() {
   assert_same dump source
 }
 
+# bats test_tags=device
 @test "a client that may pin little or nothing works, or says at once what it needs" {
   local limit text command
   make_file source 1000000
@@ -110,6 +113,7 @@ read_memory() {
   assert_run 0
 }
 
+# bats test_tags=device
 @test "a server that may pin little or nothing works, or says at once what it needs" {
   local limit text
   make_file source 1000000

@@ -88,6 +88,7 @@ assert_log() { [[ $(< "$server_err") == *"$1"* ]] || fail "'$1' is not in: $(< "
   assert [ -c /dev/null ]
 }
 
+# bats test_tags=device
 @test "a FILE in a missing directory is 73, and nothing is made" {
   ends_with 73 'missing/f: cannot create' --bind "$addr" --port 0 missing/f
   ends_with 73 'missing/d' --bind "$addr" --port 0 --region 1K --dump missing/d
