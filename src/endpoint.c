@@ -196,12 +196,6 @@ static int rejected_error(struct endpoint *endpoint, const struct rdma_cm_event 
                      "connection rejected (reason %d)", event->status);
 }
 
-static int gave_up_connecting(const struct endpoint *endpoint, struct error *err)
-{
-    return error_set(err, ERROR_TEMPORARY, STAGE_CONNECT, endpoint->peer,
-                     "the peer gave up connecting");
-}
-
 /* What an unexpected event means, and the end of the connection with it. */
 static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *event,
                        enum error_stage stage, struct error *err)
@@ -218,7 +212,8 @@ static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *ev
                          "the RDMA device was removed from this host");
     case RDMA_CM_EVENT_REJECTED:
         /* A client's own are rejected_error's. */
-        return gave_up_connecting(endpoint, err);
+        return error_set(err, ERROR_TEMPORARY, stage, endpoint->peer,
+                         "the peer gave up connecting");
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
@@ -305,12 +300,14 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Whether the request that asked for the connection is not there any more: rdma_create_qp looks at
- * it, and no event tells of its end before it is accepted. */
-static bool was_taken_back(const struct endpoint *endpoint, struct ibv_qp_init_attr *attr)
+/* rdma_create_qp looks at the request that asked for the connection too, and no event tells that its
+ * sender has taken it back before it is accepted. */
+static int queue_pair_error(const struct endpoint *endpoint, int errnum, struct error *err)
 {
-    struct ibv_qp *qp = endpoint->adopted ? ibv_create_qp(endpoint->pd, attr) : NULL;
-    return qp && ibv_destroy_qp(qp) == 0;
+    if (endpoint->adopted && errnum == EINVAL)
+        return error_set_errno(err, ERROR_TEMPORARY, STAGE_CONNECT, endpoint->peer, errnum,
+                               "cannot create a queue pair; the peer gave up connecting, it seems");
+    return memory_resource_error(err, endpoint->peer, errnum, "a queue pair");
 }
 
 static int create_queue_pair(struct endpoint *endpoint, const struct endpoint_wants *wants,
@@ -338,12 +335,8 @@ static int create_queue_pair(struct endpoint *endpoint, const struct endpoint_wa
         while (step < sizeof inline_steps / sizeof inline_steps[0] &&
                inline_steps[step] >= max_inline)
             step++;
-        if (step == sizeof inline_steps / sizeof inline_steps[0]) {
-            int errnum = errno;
-            if (was_taken_back(endpoint, &attr))
-                return gave_up_connecting(endpoint, err);
-            return memory_resource_error(err, endpoint->peer, errnum, "a queue pair");
-        }
+        if (step == sizeof inline_steps / sizeof inline_steps[0])
+            return queue_pair_error(endpoint, errno, err);
         max_inline = inline_steps[step];
     }
 }
