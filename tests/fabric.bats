@@ -116,3 +116,20 @@ posts() {
   use_fake_fabric iwarp
   check_hostile_servers 12 1 40
 }
+
+@test "a large object arrives whole: offsets past 4 GiB, and lengths" {
+  local checksums size=5G last=5368709119
+  use_fake_fabric roce
+  if is_sanitized; then size=64M last=67108863; fi
+  truncate -s $size source
+  for at in 0 4294967290 2147483647 $last; do
+    [ "$at" -gt $last ] || printf 'x' | dd of=source bs=1 seek="$at" conv=notrunc status=none
+  done
+  start_server -v --discard --once
+  RUN_LIMIT=400 run rdmaput write -v --sparse=never source "$dest"
+  assert_run 0 "${size/[MG]/.00 }"
+  wait_server
+  assert_equal "$server_status" 0
+  checksums=$(grep -ho 'XXH3-128 [0-9a-f]*' "$server_err" <(echo "$output") | sort | uniq -c)
+  [[ $checksums =~ ^\ *2\ XXH3-128\ [0-9a-f]{32}$ ]] || fail "not the same at both ends: $checksums"
+}

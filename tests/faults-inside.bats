@@ -15,7 +15,7 @@ teardown() {
 # one call of each function.
 sweep() {
   local sample=()
-  if [ -n "${ASAN_OPTIONS-}${TSAN_OPTIONS-}" ]; then sample=(-s 1); fi
+  if is_sanitized; then sample=(-s 1); fi
   run "$RDMAPUT_BUILD/tests/fault-sweep" "${sample[@]}" "${@:2}"
   assert_success
   [[ $output =~ ^([0-9]+)\ cases,\ 0\ failed$ ]] || fail "$output"

@@ -193,21 +193,3 @@ read_memory() {
   [ $((peak_pinned * 1024)) -ge $((said * 99 / 100)) ]
   [ $((peak_pinned * 1024)) -le $((said * 101 / 100 + 16384)) ]
 }
-
-# bats test_tags=slow
-@test "a large object arrives whole: 5 GiB on the fake fabric, the fastest one here" {
-  local checksums size=64M last=67108863
-  need_device
-  if [ "$fabric_threads" -gt 0 ]; then size=5G last=5368709119; fi
-  truncate -s $size source
-  for at in 0 4294967290 2147483647 $last; do
-    [ "$at" -gt $last ] || printf 'x' | dd of=source bs=1 seek="$at" conv=notrunc status=none
-  done
-  start_server -v --discard --once
-  RUN_LIMIT=400 run rdmaput write -v --sparse=never source "$dest"
-  assert_run 0 "${size/[MG]/.00 }"
-  wait_server
-  assert_equal "$server_status" 0
-  checksums=$(grep -ho 'XXH3-128 [0-9a-f]*' "$server_err" <(echo "$output") | sort | uniq -c)
-  [[ $checksums =~ ^\ *2\ XXH3-128\ [0-9a-f]{32}$ ]] || fail "not the same at both ends: $checksums"
-}

@@ -97,6 +97,9 @@ need_command() {
   done
 }
 
+# Whether the program is built with a sanitizer, and takes its time.
+is_sanitized() { grep -qs -e __asan_init -e __tsan_init "$RDMAPUT"; }
+
 # What an ordinary user cannot do at all.
 need_root() { [ "$EUID" -eq 0 ] || skip "only root can $1"; }
 

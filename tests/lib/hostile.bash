@@ -8,8 +8,6 @@ GROWTH_KIB=512       # that a server's memory may grow by in hundreds of session
 
 hostile_peer() { "$RDMAPUT_BUILD/tests/hostile-peer" --timeout $HOSTILE_TIMEOUT "$@"; }
 
-is_sanitized() { grep -qs -e __asan_init -e __tsan_init "$RDMAPUT"; }
-
 # JOBS ROUNDS MIX - sets jobs, rounds and mix to these, or to less, where a sanitizer makes all of it slow
 choose_extent() {
   jobs=$1 rounds=$2 mix=$3
