@@ -259,7 +259,7 @@ input_position() { awk '$1 == "pos:" { print $2 }' "/proc/$1/fdinfo/0"; }
     # A pipe gives little at a time, and some is to have been sent.
     if [ $kind = feed ]; then nth=30; fi
     client_wrapper=(env LD_PRELOAD="$RDMAPUT_BUILD/tests/lib/fail-nth.so${LD_PRELOAD:+:$LD_PRELOAD}" FAIL_CALL=read
-      FAIL_NTH=$nth FAIL_FILE="$PWD/$kind" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
+      FAIL_NTH="$nth" FAIL_FILE="$PWD/$kind" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
     start_stream
     start_consumer cat
     if [ $kind = feed ]; then start_process feeder bash -c 'exec cat a > feed'; fi
