@@ -464,7 +464,7 @@ is_cleared() { (assert_dir_holds target object) > /dev/null 2>&1; }
   assert_run 75 "${addr%.*}.237" 'timed out' 'hint: '
 }
 
-# bats test_tags=fast
+# bats test_tags=fast,device
 @test "an address that no route leads to: 69 at once" {
   make_file source 10
   if ip route get 203.0.113.1 > /dev/null 2>&1; then skip 'this host has a default route'; fi
