@@ -23,6 +23,7 @@ static bool watched_digest_add(struct digest *digest, uint64_t offset, const voi
 #include <cmocka.h>
 
 #include "fake-provider.h"
+#include "fake-sink.h"
 
 #define PATIENCE_S 60 /* a test that waits longer ends the program */
 #define PATIENCE_MS 10000
@@ -40,101 +41,6 @@ static bool watched_digest_add(struct digest *digest, uint64_t offset, const voi
     registered_when_hashed = watched->memory.count;
     return digest_add(digest, offset, data, len);
 }
-
-struct sink_object {
-    struct fake_sink *sink;
-};
-
-struct fake_sink {
-    struct sink sink;
-    uint64_t kept;
-    bool fail_begin, fail_store;
-    int map_fd;
-    unsigned stores; /* besides what was placed */
-    unsigned committed;
-};
-
-static struct sink_object *fake_begin(struct sink *base, const struct sink_request *request,
-                                      int stop_fd, struct error *err)
-{
-    struct fake_sink *sink = (struct fake_sink *)base;
-    struct sink_object *object;
-
-    (void)request, (void)stop_fd;
-    if (sink->fail_begin) {
-        error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, "file", "no room");
-        return NULL;
-    }
-    object = calloc(1, sizeof *object);
-    assert_non_null(object);
-    object->sink = sink;
-    return object;
-}
-
-static uint64_t fake_kept(const struct sink_object *object)
-{
-    return object->sink->kept;
-}
-
-static int fake_recall(struct sink_object *object, uint64_t offset, void *buf, size_t len,
-                       struct error *err)
-{
-    (void)object, (void)offset, (void)err;
-    memset(buf, 'k', len);
-    return 0;
-}
-
-static int fake_resume_at(struct sink_object *object, uint64_t bytes, struct error *err)
-{
-    (void)object, (void)bytes, (void)err;
-    return 0;
-}
-
-static int fake_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
-                      int stop_fd, struct error *err)
-{
-    (void)stop_fd;
-    if (object->sink->fail_store)
-        return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "no space");
-    object->sink->stores++;
-    if (object->sink->map_fd >= 0 &&
-        pwrite(object->sink->map_fd, data, len, (off_t)offset) != (ssize_t)len)
-        return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "cannot be written");
-    return 0;
-}
-
-static int fake_map(struct sink_object *object, uint64_t size, const char **why)
-{
-    (void)size;
-    *why = "the test says so";
-    return object->sink->map_fd;
-}
-
-static int fake_commit(struct sink_object *object, uint64_t size, int stop_fd, struct error *err)
-{
-    (void)size, (void)stop_fd, (void)err;
-    object->sink->committed++;
-    free(object);
-    return 0;
-}
-
-static void fake_abandon(struct sink_object *object, bool keep)
-{
-    (void)keep;
-    free(object);
-}
-
-static const struct sink_ops fake_ops = {
-    .kind = "fake",
-    .begin = fake_begin,
-    .kept = fake_kept,
-    .recall = fake_recall,
-    .resume_at = fake_resume_at,
-    .map = fake_map,
-    .store = fake_store,
-    .commit = fake_commit,
-    .abandon = fake_abandon,
-};
 
 struct bench {
     struct fake_provider fake;
@@ -162,8 +68,7 @@ static int setup(void **state)
     *state = bench;
     fake_open(&bench->fake);
     watched = &bench->fake;
-    bench->sink.sink.ops = &fake_ops;
-    bench->sink.map_fd = -1;
+    fake_sink_open(&bench->sink);
     bench->endpoint.id = &bench->fake.id;
     bench->receiver = (struct receiver){.sink = &bench->sink.sink,
                                         .many = true,
@@ -449,7 +354,7 @@ static void one_object_that_fails_is_told_once(void **state)
     struct bench *bench = *state;
 
     begin(bench, 0);
-    bench->sink.fail_store = true;
+    bench->sink.fail_store = bench->sink.stores + 1;
     assert_int_equal(say(bench, chunk_message(0, 0, 4)), 0);
     assert_int_equal(say(bench, chunk_message(1, 4, 4)), 0);
     assert_int_equal(say(bench, end_message()), 0);
@@ -514,7 +419,7 @@ static void a_store_that_failed_leaves_no_slot_at_the_worker(void **state)
     struct bench *bench = *state;
 
     begin(bench, 0);
-    bench->sink.fail_store = true;
+    bench->sink.fail_store = bench->sink.stores + 1;
     bench->receiver.many = false;
     assert_int_equal(say(bench, chunk_message(0, 0, 8)), 0);
     assert_int_equal(settle(bench, 1), -1);

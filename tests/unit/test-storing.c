@@ -10,118 +10,9 @@
 
 #include <cmocka.h>
 
-#define NONE UINT64_MAX
+#include "fake-sink.h"
+
 #define CONTENT "0123456789abcdef"
-
-struct fake_sink {
-    struct sink sink;
-    uint64_t kept;              /* bytes that the next object finds */
-    const char *content;        /* of what was kept */
-    bool fail_begin, fail_recall, fail_resume, fail_commit;
-    unsigned fail_store;        /* the number of the store that fails, from 1; 0: none */
-    unsigned begun, stores, committed, abandoned, kept_again;
-    unsigned recalls;
-    uint64_t resumed_at;        /* by the last resume_at */
-    unsigned resumed;           /* calls */
-    unsigned stores_before_resume;
-    uint64_t committed_size;
-    uint64_t stored_end;        /* of the last store */
-};
-
-struct sink_object {
-    struct fake_sink *sink;
-    uint64_t kept;
-};
-
-static struct sink_object *fake_begin(struct sink *base, const struct sink_request *request,
-                                      int stop_fd, struct error *err)
-{
-    struct fake_sink *sink = (struct fake_sink *)base;
-    struct sink_object *object;
-
-    (void)stop_fd;
-    if (sink->fail_begin) {
-        error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, request->name, "no room");
-        return NULL;
-    }
-    object = calloc(1, sizeof *object);
-    assert_non_null(object);
-    object->sink = sink;
-    object->kept = sink->kept;
-    sink->begun++;
-    return object;
-}
-
-static uint64_t fake_kept(const struct sink_object *object)
-{
-    return object->kept;
-}
-
-static int fake_recall(struct sink_object *object, uint64_t offset, void *buf, size_t len,
-                       struct error *err)
-{
-    object->sink->recalls++;
-    if (object->sink->fail_recall)
-        return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "cannot read");
-    assert_true(offset + len <= object->kept);
-    memcpy(buf, object->sink->content + offset, len);
-    return 0;
-}
-
-static int fake_resume_at(struct sink_object *object, uint64_t bytes, struct error *err)
-{
-    struct fake_sink *sink = object->sink;
-
-    sink->resumed++;
-    sink->resumed_at = bytes;
-    sink->stores_before_resume = sink->stores;
-    if (sink->fail_resume)
-        return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "cannot truncate");
-    return 0;
-}
-
-static int fake_store(struct sink_object *object, uint64_t offset, const void *data, size_t len,
-                      int stop_fd, struct error *err)
-{
-    struct fake_sink *sink = object->sink;
-
-    (void)data, (void)stop_fd;
-    if (++sink->stores == sink->fail_store)
-        return error_set(err, ERROR_STORAGE, STAGE_TRANSFER, "file", "no space");
-    sink->stored_end = offset + len;
-    return 0;
-}
-
-static int fake_commit(struct sink_object *object, uint64_t size, int stop_fd, struct error *err)
-{
-    struct fake_sink *sink = object->sink;
-
-    (void)stop_fd;
-    free(object);
-    if (sink->fail_commit)
-        return error_set(err, ERROR_STORAGE, STAGE_COMMIT, "file", "cannot rename");
-    sink->committed++;
-    sink->committed_size = size;
-    return 0;
-}
-
-static void fake_abandon(struct sink_object *object, bool keep)
-{
-    object->sink->abandoned++;
-    object->sink->kept_again += keep;
-    free(object);
-}
-
-static const struct sink_ops fake_ops = {
-    .kind = "fake",
-    .begin = fake_begin,
-    .kept = fake_kept,
-    .recall = fake_recall,
-    .resume_at = fake_resume_at,
-    .store = fake_store,
-    .commit = fake_commit,
-    .abandon = fake_abandon,
-};
 
 struct bench {
     struct fake_sink sink;
@@ -140,9 +31,8 @@ static int setup(void **state)
 
     if (!bench || pipe(bench->stop) < 0)
         return -1;
-    bench->sink.sink.ops = &fake_ops;
+    fake_sink_open(&bench->sink);
     bench->sink.content = CONTENT;
-    bench->sink.resumed_at = NONE;
     storing_open(&bench->storing, &bench->sink.sink, &bench->endpoint, 4, 4096, &bench->job.error);
     bench->told = digest_new();
     bench->object = UINT32_MAX;
