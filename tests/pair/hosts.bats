@@ -1,17 +1,17 @@
-# rxe.bats - between two hosts, over soft RoCE
+# hosts.bats - between two hosts, over the fabric of RDMAPUT_TEST_FABRIC, rxe or siw
 # bats file_tags=pair
 load lib
 
-setup_file() { run_pair rxe; }
+setup_file() { run_pair "${RDMAPUT_TEST_FABRIC:?is to be rxe or siw}"; }
 teardown() { show_pair; }
 
-@test "rxe: a write and a post to another host arrive" {
+@test "a write and a post to another host arrive" {
   assert_delivered plain-write
   assert_delivered plain-post
   assert_equal "$(tail -n 1 "$BATS_FILE_TMPDIR/shared/plain-post.out")" 'delivery confirmed'
 }
 
-@test "rxe: packets that are lost, late, out of order or doubled: what arrives is the same" {
+@test "packets that are lost, late, out of order or doubled: what arrives is the same" {
   assert_delivered lossy-write
   assert_netem lossy-write dropped
   assert_delivered late-write
@@ -19,49 +19,49 @@ teardown() { show_pair; }
   assert_delivered doubled-write
 }
 
-@test "rxe: a link that is down for a second does not end a write or a post" {
+@test "a link that is down for a second does not end a write or a post" {
   assert_delivered flapping-write
   assert_delivered flapping-post
 }
 
-@test "rxe: half of all packets are lost, and both sides of a write end in time" {
+@test "half of all packets are lost, and both sides of a write end in time" {
   assert_ended too-lossy-write client 75 'bytes were acknowledged'
   assert_ended too-lossy-write server 75 'bytes were stored'
   assert_nothing_left too-lossy-write
 }
 
-@test "rxe: the server's host vanishes in mid-write, and both sides end in time" {
+@test "the server's host vanishes in mid-write, and both sides end in time" {
   assert_ended server-gone-write client 75 'bytes were acknowledged'
   assert_ended server-gone-write server 75 'bytes were stored'
   assert_nothing_left server-gone-write
 }
 
-@test "rxe: the client's host vanishes in mid-write, and both sides end in time" {
+@test "the client's host vanishes in mid-write, and both sides end in time" {
   assert_ended client-gone-write client 75 'bytes were acknowledged'
   assert_ended client-gone-write server 75 'bytes were stored'
   assert_nothing_left client-gone-write
 }
 
-@test "rxe: either host vanishes in mid-post, and both sides end in time" {
+@test "either host vanishes in mid-post, and both sides end in time" {
   assert_ended server-gone-post client 75 'bytes were acknowledged'
   assert_ended server-gone-post server 75
   assert_ended client-gone-post client 75 'bytes were acknowledged'
   assert_ended client-gone-post server 75
 }
 
-@test "rxe: the link goes down for good in mid-write, and both sides end in time" {
+@test "the link goes down for good in mid-write, and both sides end in time" {
   assert_ended unplugged-write client 75 'bytes were acknowledged'
   assert_ended unplugged-write server 75 'bytes were stored'
   assert_nothing_left unplugged-write
 }
 
-@test "rxe: the server's address is removed in mid-write, and both sides end in time" {
+@test "the server's address is removed in mid-write, and both sides end in time" {
   assert_ended readdressed-write client 75 'bytes were acknowledged'
   assert_ended readdressed-write server 75 'bytes were stored'
   assert_nothing_left readdressed-write
 }
 
-@test "rxe: the server's device is removed in mid-transfer: 69 there, and 75 at the client" {
+@test "the server's device is removed in mid-transfer: 69 there, and 75 at the client" {
   assert_ended server-removed-write server 69 'the RDMA device was removed from this host; .* bytes were stored'
   assert_ended server-removed-write client 75 'bytes were acknowledged'
   assert_nothing_left server-removed-write
@@ -69,7 +69,7 @@ teardown() { show_pair; }
   assert_ended server-removed-post client 75 'bytes were acknowledged'
 }
 
-@test "rxe: the client's device is removed in mid-transfer: 69 there, and the server of a write ends with 75" {
+@test "the client's device is removed in mid-transfer: 69 there, and the server of a write ends with 75" {
   assert_ended client-removed-write client 69 'the RDMA device was removed from this host; .* bytes were acknowledged'
   assert_ended client-removed-write server 75 'bytes were stored'
   assert_nothing_left client-removed-write
@@ -78,6 +78,6 @@ teardown() { show_pair; }
   assert_ended client-removed-post server 0
 }
 
-@test "rxe: after all of that, a write arrives" {
+@test "after all of that, a write arrives" {
   assert_delivered mended-write
 }
