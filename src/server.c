@@ -166,7 +166,9 @@ static int serve_write(struct serving *serving)
         .context = serving,
     };
     int rc = receiver_run(&serving->endpoint, &job, &serving->result, &serving->error);
-    serving->admitted = serving->result.admitted;
+    /* Once it has ended, the server's thread looks at it. */
+    if (!atomic_load(&serving->ended))
+        serving->admitted = serving->result.admitted;
     return rc;
 }
 
