@@ -14,9 +14,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "announcement.h"
 #include "budget.h"
 #include "clock.h"
-#include "device.h"
 #include "exchange.h"
 #include "fdio.h"
 #include "listener.h"
@@ -24,7 +24,6 @@
 #include "receiver.h"
 #include "report.h"
 #include "signals.h"
-#include "ticket.h"
 #include "units.h"
 #include "wire.h"
 
@@ -490,82 +489,7 @@ static void end_sessions(struct server *server)
     }
 }
 
-/* ---- announcing ---------------------------------------------------------------------------- */
-
-static bool is_link_local(const struct sockaddr_storage *addr)
-{
-    return addr->ss_family == AF_INET6 &&
-           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)addr)->sin6_addr);
-}
-
-/* The addresses that clients can name, a line each. The caller frees it. */
-static char *list_addresses(const struct server *server, struct error *err)
-{
-    struct device_address *addresses = NULL;
-    char text[ADDRESS_TEXT], *lines = NULL;
-    size_t len;
-    FILE *out = open_memstream(&lines, &len);
-    if (!out)
-        return NULL;
-    if (server->job->bind) {
-        fprintf(out, "%s\n", address_format((const struct sockaddr *)&server->listener.addr, text));
-    } else {
-        int count = device_addresses(&addresses, err);
-        if (count < 0) {
-            fclose(out);
-            free(lines);
-            return NULL;
-        }
-        for (int i = 0; i < count; i++) {
-            struct sockaddr *sa = (struct sockaddr *)&addresses[i].addr;
-            if (is_link_local(&addresses[i].addr))
-                continue;
-            address_set_port(sa, server->listener.port);
-            fprintf(out, "%s\n", address_format(sa, text));
-        }
-        free(addresses);
-    }
-    if (fclose(out) != 0) {
-        free(lines);
-        return NULL;
-    }
-    return lines;
-}
-
-static int write_ready_file(struct server *server, const char *lines, struct error *err)
-{
-    const char *path = server->job->ready_file;
-    if (path && fdio_publish(path, lines, strlen(lines), 0666) < 0)
-        return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_LISTEN, path, errno,
-                               "cannot create the ready file");
-    server->announced = path != NULL;
-    return 0;
-}
-
-/* The ticket is a capability: its file is for its owner alone. */
-static int write_ticket(const struct server *server, struct error *err)
-{
-    const char *path = server->job->ticket;
-    struct ticket ticket;
-    char line[TICKET_TEXT + 1];
-    if (!path)
-        return 0;
-    region_ticket(server->job->region, (const struct sockaddr *)&server->listener.addr, &ticket);
-    ticket.has_token = server->admission.secret != NULL;
-    memcpy(ticket.token, server->admission.token, TICKET_TOKEN_BYTES);
-    ticket_format(&ticket, line);
-    strcat(line, "\n");
-    if (strcmp(path, "-") == 0) {
-        if (fdio_write(STDOUT_FILENO, line, strlen(line)) < 0)
-            return error_set_errno(err, ERROR_STORAGE, STAGE_LISTEN, NULL, errno,
-                                   "cannot write the ticket to standard output");
-        return 0;
-    }
-    if (fdio_publish(path, line, strlen(line), 0600) < 0)
-        return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_LISTEN, path, errno,
-                               "cannot create the ticket file");
-    return 0;
-}
+/* ---- opening -------------------------------------------------------------------------------- */
 
 static int open_exchange(struct server *server, const char *lines, struct error *err)
 {
@@ -582,22 +506,25 @@ static int open_exchange(struct server *server, const char *lines, struct error 
 static int announce(struct server *server, struct error *err)
 {
     char who[64], exchange[48] = "";
-    char *lines = list_addresses(server, err);
+    const struct server_job *job = server->job;
+    char *lines = announcement_addresses(&server->listener, job->bind, err);
     if (!lines)
-        return error_set_errno(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, ENOMEM,
-                               "cannot list the addresses of this host");
-    int rc = open_exchange(server, lines, err) == 0 && write_ticket(server, err) == 0 &&
-                     write_ready_file(server, lines, err) == 0
-                 ? 0
-                 : -1;
+        return -1;
+    int rc = open_exchange(server, lines, err);
+    if (rc == 0 && job->ticket)
+        rc = announcement_ticket(job->ticket, job->region, &server->listener, &server->admission,
+                                 err);
+    if (rc == 0 && job->ready_file) {
+        rc = announcement_publish(job->ready_file, lines, err);
+        server->announced = rc == 0;
+    }
     if (server->exchange.open)
         snprintf(exchange, sizeof exchange, ", exchange on TCP port %u", server->exchange.port);
     for (char *c = lines; *c; c++)
         if (*c == '\n')
             *c = c[1] ? ' ' : '\0';
     if (rc == 0)
-        log_note("serving on %s: %s, %s%s", lines[0] ? lines : "no address",
-                 server->job->sink->description,
+        log_note("serving on %s: %s, %s%s", lines[0] ? lines : "no address", job->sink->description,
                  admission_describe(&server->admission, who, sizeof who), exchange);
     free(lines);
     return rc;
