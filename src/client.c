@@ -218,16 +218,17 @@ static int check_secret(const struct endpoint *endpoint, const struct wire_hello
 
 void client_hint_secret(struct error *err)
 {
-    error_hint(err, "if the server has a secret, --secret-file names the file with the same one");
+    if (err->class == ERROR_UNAVAILABLE)
+        error_hint(err,
+                   "if the server has a secret, --secret-file names the file with the same one");
 }
 
 static int refused(const struct endpoint *endpoint, const struct wire_hello *hello,
                    const struct endpoint_answer *answer, struct error *err)
 {
     client_understand_refusal(endpoint->peer, answer->data, answer->len, err);
-    if (hello && hello->role == WIRE_ROLE_WRITE && err->class == ERROR_UNAVAILABLE)
-        error_hint(err,
-                   "if the server has a secret, --secret-file names the file with the same one");
+    if (hello && hello->role == WIRE_ROLE_WRITE)
+        client_hint_secret(err);
     return -1;
 }
 

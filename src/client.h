@@ -60,7 +60,8 @@ int client_other_version(const char *peer, unsigned version, struct error *err);
  * -1. */
 int client_understand_refusal(const char *peer, const void *data, size_t len, struct error *err);
 
-/* To a writer's refusal without a hint, since a server with a secret gives none. */
+/* Hints at the secret in a writer's refusal (ERROR_UNAVAILABLE) that has no hint: a server with a
+ * secret gives none. */
 void client_hint_secret(struct error *err);
 
 /*

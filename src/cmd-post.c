@@ -237,18 +237,18 @@ static int post(const struct arguments *arguments, const struct region_address *
     return 0;
 }
 
-/* With pauses between, as often as --retry allows. Once it was connected, all is read anew, which a
- * stream cannot be. */
+/* With pauses between, as often as --retry allows. Files are opened anew; a stream is tried again only
+ * while nothing can have read it. */
 static int post_again_and_again(const struct arguments *arguments,
                                 const struct region_address *region, struct content *content,
                                 struct error *err)
 {
     struct retry retry = {.most = arguments->connect.retry};
     while (post(arguments, region, content, err) < 0) {
-        bool unread = err->stage <= STAGE_CONNECT;
-        if ((!unread && source_stream(content->source)) || !retry_after(&retry, err))
+        bool stream = source_stream(content->source) != NULL;
+        if ((stream && err->stage > STAGE_CONNECT) || !retry_after(&retry, err))
             return -1;
-        if (unread)
+        if (stream)
             continue;
         close_content(content);
         if (open_content(content, err) < 0)

@@ -103,8 +103,7 @@ static int read_answer(const struct exchange_stream *stream, bool *answered, str
     if (wire_decode_welcome(data, len, &welcome) == WIRE_OK)
         return 0;
     client_understand_refusal(stream->peer, data, len, err);
-    if (err->class == ERROR_UNAVAILABLE)
-        client_hint_secret(err);
+    client_hint_secret(err);
     return error_is_set(err) ? -1 : foreign(stream, err);
 }
 
