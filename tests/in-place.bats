@@ -202,7 +202,7 @@ assert_calls() {
   make_file disk 1000
   make_file a 300000
   # shellcheck disable=SC2054 # strace's commas
-  server_wrapper=(strace -f -o calls -e trace=pwrite64,fsync,fdatasync)
+  server_wrapper=(strace -D -f -o calls -e trace=pwrite64,fsync,fdatasync)
   start_server --once --sync --in-place disk
   deliver a
   wait_server

@@ -329,7 +329,7 @@ holds_two() { [ "$(ls -A small)" = "$(printf 'f\nfill')" ]; }
   client_ends_with 69 'stable storage' --sync
   stop_server
   need_command strace
-  server_wrapper=(strace -f -qq -e 'trace=fsync,rename' -o calls)
+  server_wrapper=(strace -D -f -qq -e 'trace=fsync,rename' -o calls)
   start_server --region 1M --dump out/d --sync
   rdmaput write a "$dest"
   end_process "$server_pid" || true
