@@ -305,14 +305,13 @@ wait_server() {
   server_status=$process_status
 }
 
-# Sets pinned, resident, threads and files: KiB that the kernel counts as pinned and in memory for the last server,
+# Sets pinned, threads and files: KiB that the kernel counts as pinned for the last server,
 # and what it has
 read_server() {
   local key value
   while read -r key value _; do
     case $key in
       VmPin:) pinned=$value ;;
-      VmRSS:) resident=$value ;;
       Threads:) threads=$value ;;
     esac
   done < /proc/"$server_pid"/status
