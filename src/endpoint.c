@@ -124,13 +124,25 @@ static int wait_events(struct endpoint *endpoint, int64_t deadline, enum error_s
     return n == 0 ? 0 : 1;
 }
 
+/* rdma_get_cm_event(3) goes on with what was asked for, and where that fails, which it says in errno,
+ * it tells -1 for a status. */
+static int take_event(struct endpoint *endpoint, struct rdma_cm_event **event)
+{
+    errno = 0;
+    if (rdma_get_cm_event(endpoint->channel, event) != 0)
+        return -1;
+    if ((*event)->status == -1 && errno != 0)
+        (*event)->status = -errno;
+    return 0;
+}
+
 /* Takes one event, or fails at the deadline. The caller acknowledges it. */
 static struct rdma_cm_event *next_event(struct endpoint *endpoint, int64_t deadline,
                                         enum error_stage stage, struct error *err)
 {
     struct rdma_cm_event *event;
     for (;;) {
-        if (rdma_get_cm_event(endpoint->channel, &event) == 0)
+        if (take_event(endpoint, &event) == 0)
             return event;
         if (errno != EAGAIN && errno != EINTR) {
             error_set_errno(err, ERROR_UNAVAILABLE, stage, endpoint->peer, errno,
@@ -161,6 +173,15 @@ static int unreachable_error(const struct endpoint *endpoint, enum error_stage s
                                "traffic (RoCE: UDP port 4791, iWARP: the TCP port)");
     return error_hint(err, "check with 'ip route get' and 'rdmaput devices' that an RDMA device "
                            "reaches that address");
+}
+
+/* The peer had answered: it ended, or one of the two stood still until the other gave up. */
+static int broken_off_error(const struct endpoint *endpoint, enum error_stage stage, int errnum,
+                            struct error *err)
+{
+    error_set_errno(err, ERROR_TEMPORARY, stage, endpoint->peer, abs(errnum),
+                    "the connection broke off while it was made");
+    return error_hint(err, "one of the two hosts was stopped, or is very busy; try again");
 }
 
 static int nobody_listens(const struct endpoint *endpoint, struct error *err)
@@ -217,8 +238,9 @@ static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *ev
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
-    case RDMA_CM_EVENT_CONNECT_ERROR:
         return unreachable_error(endpoint, stage, event->status, err);
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+        return broken_off_error(endpoint, stage, event->status, err);
     default:
         return error_set(err, ERROR_UNAVAILABLE, stage, endpoint->peer, "unexpected event %s (%d)",
                          rdma_event_str(event->event), event->status);
@@ -487,7 +509,7 @@ int endpoint_fd(const struct endpoint *endpoint)
 int endpoint_check(struct endpoint *endpoint, struct error *err)
 {
     struct rdma_cm_event *event;
-    while (!endpoint->gone && rdma_get_cm_event(endpoint->channel, &event) == 0) {
+    while (!endpoint->gone && take_event(endpoint, &event) == 0) {
         switch (event->event) {
         case RDMA_CM_EVENT_ADDR_CHANGE:
         case RDMA_CM_EVENT_ESTABLISHED:

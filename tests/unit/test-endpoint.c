@@ -1,14 +1,16 @@
 /*
- * test-endpoint.c - what the transport is told of --timeout.
+ * test-endpoint.c - what the transport is told of --timeout, and what events of librdmacm mean.
  */
 #include "config.h"
 
 #include "endpoint.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -72,11 +74,85 @@ static void rnr_retries_end_within_the_timeout_and_never_last_for_ever(void **st
     assert_int_equal(endpoint_rnr_retries(UINT64_MAX), 6);
 }
 
+/* ---- librdmacm, as far as a client connects with it: connecting is answered by one event ---- */
+
+static struct rdma_cm_event answer_event;
+static int errno_of_event;
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    (void)id, (void)param;
+    return 0;
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+    (void)channel;
+    errno = errno_of_event;
+    *event = &answer_event;
+    return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+    assert_ptr_equal(event, &answer_event);
+    return 0;
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    (void)context, (void)attr;
+    return ENOSYS;
+}
+
+/* What becomes of a client that is told this. */
+static struct error connect_and_be_told(enum rdma_cm_event_type type, int status, int errnum)
+{
+    struct rdma_cm_id id = {.verbs = NULL};
+    struct endpoint endpoint = {.id = &id, .stop_fd = -1, .peer = "peer"};
+    struct endpoint_answer answer;
+    struct error err = {.class = ERROR_NONE};
+    answer_event = (struct rdma_cm_event){.event = type, .status = status};
+    errno_of_event = errnum;
+    assert_int_equal(endpoint_connect(&endpoint, NULL, 0, clock_after(NS_PER_MINUTE), &answer, &err),
+                     -1);
+    assert_true(endpoint.gone);
+    return err;
+}
+
+static void a_connection_that_breaks_off_while_it_is_made_may_be_tried_again(void **state)
+{
+    (void)state;
+    struct error err = connect_and_be_told(RDMA_CM_EVENT_CONNECT_ERROR, -ENOTCONN, 0);
+    assert_int_equal(err.class, ERROR_TEMPORARY);
+    assert_non_null(strstr(err.text, strerror(ENOTCONN)));
+}
+
+static void the_cause_is_what_librdmacm_left_in_errno_where_it_tells_none(void **state)
+{
+    (void)state;
+    struct error err = connect_and_be_told(RDMA_CM_EVENT_CONNECT_ERROR, -1, EINVAL);
+    assert_int_equal(err.class, ERROR_TEMPORARY);
+    assert_non_null(strstr(err.text, strerror(EINVAL)));
+}
+
+static void a_peer_that_never_answers_is_not_said_to_have_broken_off(void **state)
+{
+    (void)state;
+    struct error err = connect_and_be_told(RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH, 0);
+    assert_int_equal(err.class, ERROR_UNAVAILABLE);
+    assert_int_equal(connect_and_be_told(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, 0).class,
+                     ERROR_TEMPORARY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_transport_gives_up_within_the_timeout),
         cmocka_unit_test(and_not_before_half_of_it),
+        cmocka_unit_test(a_connection_that_breaks_off_while_it_is_made_may_be_tried_again),
+        cmocka_unit_test(the_cause_is_what_librdmacm_left_in_errno_where_it_tells_none),
+        cmocka_unit_test(a_peer_that_never_answers_is_not_said_to_have_broken_off),
         cmocka_unit_test(a_lost_packet_waits_for_no_longer_than_18_seconds),
         cmocka_unit_test(the_ack_timeout_of_usual_timeouts),
         cmocka_unit_test(rnr_retries_end_within_the_timeout_and_never_last_for_ever),
