@@ -114,8 +114,8 @@ static struct error connect_and_be_told(enum rdma_cm_event_type type, int status
     struct error err = {.class = ERROR_NONE};
     answer_event = (struct rdma_cm_event){.event = type, .status = status};
     errno_of_event = errnum;
-    assert_int_equal(endpoint_connect(&endpoint, NULL, 0, clock_after(NS_PER_MINUTE), &answer, &err),
-                     -1);
+    assert_int_equal(
+        endpoint_connect(&endpoint, NULL, 0, clock_after(NS_PER_MINUTE), &answer, &err), -1);
     assert_true(endpoint.gone);
     return err;
 }
