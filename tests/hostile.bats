@@ -3,6 +3,7 @@
 #
 # RDMAPUT_HOSTILE_ROUNDS  how often each case is played: 1, and of servers, for which a program is started each time,
 #                         every third one; or 5 and more
+# RDMAPUT_TEST_SESSIONS   how many sessions there are one after another: 150
 # shellcheck disable=SC2034,SC2154 # variables of lib/*.bash
 load lib/common
 load lib/hostile
@@ -55,6 +56,6 @@ teardown() {
 }
 
 # bats test_tags=device
-@test "150 sessions one after another leave nothing" {
-  check_sequence 150
+@test "sessions one after another leave nothing" {
+  check_sequence "${RDMAPUT_TEST_SESSIONS:-150}"
 }
