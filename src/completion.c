@@ -129,5 +129,5 @@ int completion_error(const struct ibv_wc *wc, bool iwarp, const char *peer, cons
               ibv_wc_status_str(wc->status));
     if (m && m->hint)
         error_hint(err, "%s", m->hint);
-    return -1;
+    return error_status(err, ibv_wc_status_str(wc->status));
 }

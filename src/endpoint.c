@@ -218,8 +218,8 @@ static int rejected_error(struct endpoint *endpoint, const struct rdma_cm_event 
 }
 
 /* What an unexpected event means, and the end of the connection with it. */
-static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *event,
-                       enum error_stage stage, struct error *err)
+static int tell_event(struct endpoint *endpoint, const struct rdma_cm_event *event,
+                      enum error_stage stage, struct error *err)
 {
     endpoint->gone = true;
     switch (event->event) {
@@ -245,6 +245,13 @@ static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *ev
         return error_set(err, ERROR_UNAVAILABLE, stage, endpoint->peer, "unexpected event %s (%d)",
                          rdma_event_str(event->event), event->status);
     }
+}
+
+static int event_error(struct endpoint *endpoint, const struct rdma_cm_event *event,
+                       enum error_stage stage, struct error *err)
+{
+    tell_event(endpoint, event, stage, err);
+    return error_status(err, rdma_event_str(event->event));
 }
 
 /* Waits for one kind of event and nothing else. */
@@ -466,7 +473,8 @@ int endpoint_connect(struct endpoint *endpoint, const void *data, unsigned len, 
         endpoint->connected = true;
     } else if (event->event == RDMA_CM_EVENT_REJECTED) {
         endpoint->gone = true;
-        rc = rejected_error(endpoint, event, answer, err);
+        rejected_error(endpoint, event, answer, err);
+        rc = error_status(err, rdma_event_str(event->event));
     } else {
         rc = event_error(endpoint, event, STAGE_CONNECT, err);
     }

@@ -27,6 +27,21 @@ static const int exit_status[] = {
     [ERROR_INTERRUPTED] = EX_SOFTWARE,
 };
 
+static const char *const class_names[] = {
+    [ERROR_NONE] = "none",
+    [ERROR_USAGE] = "usage",
+    [ERROR_DATA] = "data",
+    [ERROR_SOURCE] = "source",
+    [ERROR_UNAVAILABLE] = "unavailable",
+    [ERROR_BUG] = "bug",
+    [ERROR_RESOURCE] = "resource",
+    [ERROR_CANNOT_CREATE] = "cannot-create",
+    [ERROR_STORAGE] = "storage",
+    [ERROR_TEMPORARY] = "temporary",
+    [ERROR_PROTOCOL] = "protocol",
+    [ERROR_INTERRUPTED] = "interrupted",
+};
+
 static const char *const stage_names[] = {
     [STAGE_NONE] = "",
     [STAGE_OPEN] = "open",
@@ -74,6 +89,7 @@ int error_set_errno(struct error *err, enum error_class class, enum error_stage 
     if (error_is_set(err))
         return -1;
     start(err, error_class_of_errno(errnum, class), stage, subject);
+    err->errnum = abs(errnum);
     snprintf(reason, sizeof(reason), ": %s", strerror(abs(errnum)));
     /* A long text must not push the reason out. */
     room = sizeof(err->text) - strlen(reason);
@@ -97,6 +113,13 @@ int error_hint(struct error *err, const char *fmt, ...)
     return -1;
 }
 
+int error_status(struct error *err, const char *status)
+{
+    if (error_is_set(err) && !err->status)
+        err->status = status;
+    return -1;
+}
+
 int error_exit_status(enum error_class class)
 {
     return exit_status[class];
@@ -114,6 +137,11 @@ enum error_class error_class_of_errno(int errnum, enum error_class otherwise)
 {
     int number = abs(errnum);
     return number == EMFILE || number == ENFILE || number == ENOMEM ? ERROR_RESOURCE : otherwise;
+}
+
+const char *error_class_name(enum error_class class)
+{
+    return class_names[class];
 }
 
 const char *error_stage_name(enum error_stage stage)

@@ -47,6 +47,8 @@ struct error {
     char subject[192]; /* the peer, device or file it concerns; may be empty */
     char text[448];    /* what failed and why, with the system's own words */
     char hint[320];    /* what mends it; may be empty */
+    int errnum;        /* the system's errno that it came of; 0: none */
+    const char *status; /* a completion's or an event's name that it came of; static; NULL: none */
 };
 
 /*
@@ -63,6 +65,10 @@ int error_set(struct error *err, enum error_class class, enum error_stage stage,
 int error_set_errno(struct error *err, enum error_class class, enum error_stage stage,
                     const char *subject, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
+
+/* Notes the completion's status or the event, by its name in the API, that an error came of, unless
+ * it has one. Always returns -1. */
+int error_status(struct error *err, const char *status);
 
 /* Sets the hint of an error unless it has one. Always returns -1. */
 int error_hint(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -87,6 +93,9 @@ enum error_class error_class_of_status(unsigned status);
 
 /* ERROR_RESOURCE where errnum says that descriptors or memory ran out here, or else otherwise. */
 enum error_class error_class_of_errno(int errnum, enum error_class otherwise);
+
+/* A word for the class, for programs: "temporary". Static storage. */
+const char *error_class_name(enum error_class class);
 
 /* A short word for the stage ("connect"), or "" for STAGE_NONE. Static storage. */
 const char *error_stage_name(enum error_stage stage);

@@ -126,6 +126,8 @@ static void a_connection_that_breaks_off_while_it_is_made_may_be_tried_again(voi
     struct error err = connect_and_be_told(RDMA_CM_EVENT_CONNECT_ERROR, -ENOTCONN, 0);
     assert_int_equal(err.class, ERROR_TEMPORARY);
     assert_non_null(strstr(err.text, strerror(ENOTCONN)));
+    assert_int_equal(err.errnum, ENOTCONN);
+    assert_string_equal(err.status, "RDMA_CM_EVENT_CONNECT_ERROR");
 }
 
 static void the_cause_is_what_librdmacm_left_in_errno_where_it_tells_none(void **state)

@@ -222,6 +222,33 @@ static void test_statuses_from_a_peer(void **state)
     assert_int_equal(error_class_of_status(UINT_MAX - 190), ERROR_PROTOCOL);
 }
 
+static void test_programs_are_told_errno_and_status(void **state)
+{
+    struct error err = {.class = ERROR_NONE};
+    (void)state;
+    error_status(&err, "of no error");
+    assert_null(err.status);
+    error_set_errno(&err, ERROR_STORAGE, STAGE_COMMIT, "f", -ENOSPC, "cannot write");
+    assert_int_equal(err.errnum, ENOSPC);
+    assert_null(err.status);
+    error_status(&err, "first");
+    error_status(&err, "second");
+    assert_string_equal(err.status, "first");
+    error_clear(&err);
+    error_set(&err, ERROR_TEMPORARY, STAGE_CONNECT, NULL, "busy");
+    assert_int_equal(err.errnum, 0);
+    assert_null(err.status);
+}
+
+static void test_classes_have_names(void **state)
+{
+    (void)state;
+    for (int class = ERROR_NONE; class <= ERROR_INTERRUPTED; class++)
+        for (int other = ERROR_NONE; other < class; other++)
+            assert_string_not_equal(error_class_name(class), error_class_name(other));
+    assert_string_equal(error_class_name(ERROR_CANNOT_CREATE), "cannot-create");
+}
+
 static void test_stages_have_names(void **state)
 {
     (void)state;
@@ -418,6 +445,8 @@ int main(void)
         cmocka_unit_test(test_a_text_is_appended_where_there_is_one),
         cmocka_unit_test(test_exit_statuses),
         cmocka_unit_test(test_statuses_from_a_peer),
+        cmocka_unit_test(test_programs_are_told_errno_and_status),
+        cmocka_unit_test(test_classes_have_names),
         cmocka_unit_test(test_stages_have_names),
         cmocka_unit_test(test_masking),
         cmocka_unit_test_setup_teardown(test_an_error_is_two_lines, start_capture, end_capture),
