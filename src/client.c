@@ -135,6 +135,8 @@ static int try_endpoint(void *context, const struct sockaddr *dest, int64_t dead
         job->attempt(job->context, endpoint, deadline, err) == 0)
         return 0;
     *answered = endpoint->answered;
+    if (job->target->facts)
+        *job->target->facts = endpoint->facts;
     endpoint_close(endpoint);
     return -1;
 }

@@ -17,6 +17,7 @@ struct client_target {
     const char *bind; /* NULL: any address of this host */
     uint64_t timeout; /* ns */
     uint64_t wait;    /* ns: how long to go on trying while nobody listens; 0: not at all */
+    struct facts *facts; /* filled in by client_connect where it fails, of the last try; NULL: not */
 };
 
 /*

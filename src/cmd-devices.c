@@ -76,7 +76,7 @@ static void print_device(const struct device *device, const struct device_addres
     for (unsigned i = 0; i < device->port_count; i++) {
         const struct device_port *port = &device->ports[i];
         printf("%s port %u\n", device->name, port->number);
-        printf("    kind         %s\n", device_kind(device, port));
+        printf("    kind         %s\n", device_kind(device->iwarp, port->link_layer));
         printf("    state        %s\n", ibv_port_state_str(port->state));
         printf("    link layer   %s\n", link_layer_name(port->link_layer));
         printf("    netdev       %s\n", netdev(device, port, addresses, count));

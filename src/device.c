@@ -48,7 +48,7 @@ int device_check_any(struct error *err)
                            "(ibverbs-providers)");
 }
 
-static uint32_t mtu_bytes(enum ibv_mtu mtu)
+uint32_t device_mtu_bytes(enum ibv_mtu mtu)
 {
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }
@@ -94,7 +94,7 @@ static int query_port(struct ibv_context *verbs, const char *name, uint8_t numbe
         .number = number,
         .state = attr.state,
         .link_layer = attr.link_layer,
-        .active_mtu_bytes = mtu_bytes(attr.active_mtu),
+        .active_mtu_bytes = device_mtu_bytes(attr.active_mtu),
         .max_msg_sz = attr.max_msg_sz,
         .gid_count = count_gids(verbs, number, attr.gid_tbl_len),
     };
@@ -219,9 +219,9 @@ bool device_example_address(char buf[ADDRESS_TEXT])
     return count > 0;
 }
 
-const char *device_kind(const struct device *device, const struct device_port *port)
+const char *device_kind(bool iwarp, uint8_t link_layer)
 {
-    if (device->iwarp)
+    if (iwarp)
         return "iWARP";
-    return port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
+    return link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
 }

@@ -60,7 +60,10 @@ int device_missing_error(struct error *err, int errnum);
 /* An address of this host that reaches a device, as text; false when there is none. */
 bool device_example_address(char buf[ADDRESS_TEXT]);
 
-/* "InfiniBand", "RoCE" or "iWARP". */
-const char *device_kind(const struct device *device, const struct device_port *port);
+/* "InfiniBand", "RoCE" or "iWARP", of a port's IBV_LINK_LAYER_*. */
+const char *device_kind(bool iwarp, uint8_t link_layer);
+
+/* An MTU in bytes; 0 for one that is none. */
+uint32_t device_mtu_bytes(enum ibv_mtu mtu);
 
 #endif

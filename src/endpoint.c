@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,16 @@ int endpoint_open(struct endpoint *endpoint, uint64_t timeout, int stop_fd, stru
     return 0;
 }
 
+/* Which device it is, once the connection has one. */
+static void note_device(struct endpoint *endpoint)
+{
+    struct facts *facts = &endpoint->facts;
+    snprintf(facts->device, sizeof facts->device, "%s",
+             ibv_get_device_name(endpoint->id->verbs->device));
+    facts->port = endpoint->id->port_num;
+    address_format(rdma_get_local_addr(endpoint->id), facts->local);
+}
+
 int endpoint_adopt(struct endpoint *endpoint, struct rdma_cm_id *id,
                    const struct rdma_conn_param *offered, uint64_t timeout, int stop_fd,
                    struct error *err)
@@ -82,6 +93,8 @@ int endpoint_adopt(struct endpoint *endpoint, struct rdma_cm_id *id,
         .responder_resources = offered->responder_resources,
     };
     address_format(rdma_get_peer_addr(id), endpoint->peer);
+    memcpy(endpoint->facts.peer, endpoint->peer, sizeof endpoint->facts.peer);
+    note_device(endpoint);
     endpoint->channel = endpoint_open_channel(err);
     if (!endpoint->channel)
         return -1;
@@ -310,10 +323,17 @@ int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
                      const struct sockaddr *dest, int64_t deadline, struct error *err)
 {
     struct error cause = {.class = ERROR_NONE};
+    int64_t start = clock_now();
     address_format(dest, endpoint->peer);
-    if (resolve_address(endpoint, src, dest, deadline, &cause) == 0 &&
-        resolve_route(endpoint, deadline, &cause) == 0)
+    memcpy(endpoint->facts.peer, endpoint->peer, sizeof endpoint->facts.peer);
+    int rc = resolve_address(endpoint, src, dest, deadline, &cause);
+    if (rc == 0)
+        rc = resolve_route(endpoint, deadline, &cause);
+    facts_took(&endpoint->facts, FACTS_RESOLVE, start);
+    if (rc == 0) {
+        note_device(endpoint);
         return 0;
+    }
     if (cause.class == ERROR_INTERRUPTED || cause.class == ERROR_RESOURCE ||
         device_check_any(err) == 0) {
         *err = cause;
@@ -380,8 +400,9 @@ static int open_device_events(struct endpoint *endpoint, struct error *err)
                            "cannot make the device's events non-blocking");
 }
 
-int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_wants *wants,
-                           struct ibv_pd *pd, struct error *err)
+/* What the device and the port allow. */
+static int find_limits(struct endpoint *endpoint, const struct endpoint_wants *wants,
+                       struct error *err)
 {
     struct ibv_device_attr device;
     struct ibv_port_attr port;
@@ -396,6 +417,26 @@ int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_want
     endpoint->max_sge = wants->max_sge ? least(wants->max_sge, (unsigned)device.max_sge)
                                        : (unsigned)device.max_sge;
     endpoint->max_msg_sz = port.max_msg_sz;
+    endpoint->facts.kind = device_kind(endpoint_is_iwarp(endpoint), port.link_layer);
+    endpoint->facts.mtu = device_mtu_bytes(port.active_mtu);
+    endpoint->facts.max_msg_sz = port.max_msg_sz;
+    return 0;
+}
+
+static void note_queues(struct endpoint *endpoint)
+{
+    endpoint->facts.send_depth = endpoint->send_depth;
+    endpoint->facts.max_sge = endpoint->max_sge;
+    endpoint->facts.max_inline = endpoint->max_inline;
+}
+
+int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_wants *wants,
+                           struct ibv_pd *pd, struct error *err)
+{
+    struct ibv_context *verbs = endpoint->id->verbs;
+    int64_t start = clock_now();
+    if (find_limits(endpoint, wants, err) < 0)
+        return -1;
     endpoint->pd = pd;
     if (!pd) {
         endpoint->pd = ibv_alloc_pd(verbs);
@@ -405,9 +446,11 @@ int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_want
     }
     if (completion_open(&endpoint->queue, verbs, endpoint->send_depth + wants->recv_depth + 1,
                         err) < 0 ||
-        open_device_events(endpoint, err) < 0)
+        open_device_events(endpoint, err) < 0 || create_queue_pair(endpoint, wants, err) < 0)
         return -1;
-    return create_queue_pair(endpoint, wants, err);
+    note_queues(endpoint);
+    facts_took(&endpoint->facts, FACTS_REGISTER, start);
+    return 0;
 }
 
 /* At most one read each way, the one that confirms; no more than the other side offered, or the
@@ -457,11 +500,13 @@ int endpoint_connect(struct endpoint *endpoint, const void *data, unsigned len, 
 {
     endpoint->initiator_depth = endpoint->responder_resources = 1;
     struct rdma_conn_param param = connection_parameters(endpoint, data, len);
+    int64_t start = clock_now();
     *answer = (struct endpoint_answer){.refused = false};
     if (start_connecting(endpoint, &param, deadline, err) < 0)
         return -1;
     endpoint->asked = true;
     struct rdma_cm_event *event = next_event(endpoint, deadline, STAGE_CONNECT, err);
+    facts_took(&endpoint->facts, FACTS_CONNECT, start);
     if (!event)
         return -1;
     int rc = 0;
@@ -487,6 +532,7 @@ int endpoint_accept(struct endpoint *endpoint, const void *data, unsigned len, i
 {
     struct rdma_conn_param param = connection_parameters(endpoint, data, len);
     uint8_t ack = endpoint_ack_timeout(endpoint->timeout);
+    int64_t start = clock_now();
     (void)rdma_set_option(endpoint->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack,
                           sizeof ack);
     if (rdma_accept(endpoint->id, &param) < 0)
@@ -495,6 +541,7 @@ int endpoint_accept(struct endpoint *endpoint, const void *data, unsigned len, i
     endpoint->answered = true;
     if (expect_event(endpoint, RDMA_CM_EVENT_ESTABLISHED, deadline, STAGE_CONNECT, err) < 0)
         return -1;
+    facts_took(&endpoint->facts, FACTS_CONNECT, start);
     endpoint->connected = true;
     return 0;
 }
@@ -617,9 +664,4 @@ void endpoint_close(struct endpoint *endpoint)
     if (endpoint->channel)
         rdma_destroy_event_channel(endpoint->channel);
     *endpoint = (struct endpoint){.id = NULL};
-}
-
-const char *endpoint_device_name(const struct endpoint *endpoint)
-{
-    return ibv_get_device_name(endpoint->id->verbs->device);
 }

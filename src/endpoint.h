@@ -16,6 +16,7 @@
 #include "address.h"
 #include "completion.h"
 #include "error.h"
+#include "facts.h"
 
 #define ENDPOINT_PRIVATE_BYTES 256
 
@@ -39,6 +40,7 @@ struct endpoint {
     uint64_t max_msg_sz;                      /* bytes in one work request */
     unsigned initiator_depth;                 /* RDMA reads that may be under way from here */
     unsigned responder_resources;             /* and from the peer */
+    struct facts facts; /* as far as it has come; slots and pinned are the sessions' to fill in */
 };
 
 /* What a queue pair is to have; the device's limits cut it down. */
@@ -122,9 +124,6 @@ void endpoint_destroy_queue_pair(struct endpoint *endpoint);
 
 /* Destroys all that is left. Fine when zeroed. */
 void endpoint_close(struct endpoint *endpoint);
-
-/* "rxe0/1 RoCE" - device, port and kind, for -v. */
-const char *endpoint_device_name(const struct endpoint *endpoint);
 
 /* How long the transport's ACK timeout may be, as the exponent of rdma_set_option(3)'s
  * RDMA_OPTION_ID_ACK_TIMEOUT, for the retries to end within timeout ns. */

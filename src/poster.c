@@ -147,7 +147,7 @@ static int prepare_buffers(struct poster *poster, struct error *err)
 static int prepare(struct poster *poster, struct error *err)
 {
     struct plan_limits limits;
-    char size[UNITS_TEXT];
+    struct facts *facts = &poster->endpoint.facts;
     if (find_limits(poster, &limits, err) < 0 ||
         loader_open(&poster->loader, poster->job->plan, poster->job->source, &limits, MOST_WORKS,
                     false, err) < 0 ||
@@ -156,9 +156,10 @@ static int prepare(struct poster *poster, struct error *err)
     poster->worker = worker_start(loader_fill, &poster->loader, BUFFER_COUNT, err);
     if (!poster->worker)
         return -1;
-    log_verbose("%s: device %s, buffers %u x %s, max_sge %u", poster->endpoint.peer,
-                endpoint_device_name(&poster->endpoint), poster->buffer_count,
-                units_format_size(poster->buffer_size, size), poster->endpoint.max_sge);
+    facts->slots = poster->buffer_count;
+    facts->slot_size = poster->buffer_size;
+    facts->pinned = poster->memory.bytes + poster->probe.bytes;
+    report_connection(facts, "buffers");
     return 0;
 }
 
@@ -454,13 +455,19 @@ static int confirm(struct poster *poster, struct error *err)
 
 static int run(struct poster *poster, struct error *err)
 {
+    struct facts *facts = &poster->endpoint.facts;
     int64_t start = clock_now();
     poster->moved_at = start;
-    int rc = prepare(poster, err) == 0 && transfer(poster, err) == 0 && confirm(poster, err) == 0 &&
-                     source_verify(poster->job->source, err) == 0
-                 ? 0
-                 : -1;
-    poster->result->duration_ns = (uint64_t)(clock_now() - start);
+    int rc = prepare(poster, err);
+    int64_t prepared = facts_took(facts, FACTS_REGISTER, start);
+    if (rc == 0)
+        rc = transfer(poster, err);
+    int64_t completed = facts_took(facts, FACTS_TRANSFER, prepared);
+    if (rc == 0 && (confirm(poster, err) < 0 || source_verify(poster->job->source, err) < 0))
+        rc = -1;
+    int64_t end = facts_took(facts, FACTS_COMMIT, completed);
+    poster->result->duration_ns = (uint64_t)(end - start);
+    poster->result->facts = *facts;
     poster->result->acknowledged = poster->refused ? 0 : poster->writer.bytes_retired;
     poster->result->work_requests = poster->writer.work_requests;
     poster->result->gather_entries = poster->writer.gather_entries;
@@ -495,7 +502,9 @@ int poster_run(const struct poster_job *job, struct poster_result *result, struc
                                "cannot begin a session");
     poster->job = job;
     poster->result = result;
-    int rc = client_connect(&job->target, attempt, poster, &poster->endpoint, err);
+    struct client_target target = job->target;
+    target.facts = &result->facts;
+    int rc = client_connect(&target, attempt, poster, &poster->endpoint, err);
     if (rc == 0 && (rc = run(poster, err)) < 0)
         report_progress(err, result->acknowledged, "acknowledged");
     clean_up(poster, err);

@@ -10,6 +10,7 @@
 
 #include "client.h"
 #include "error.h"
+#include "facts.h"
 #include "plan.h"
 #include "source.h"
 
@@ -41,6 +42,7 @@ struct poster_result {
     uint64_t acknowledged; /* bytes of completed work requests */
     uint64_t work_requests, gather_entries;
     uint64_t duration_ns;
+    struct facts facts; /* its slots are the buffers here */
 };
 
 /* 0 when every work request completed, and was confirmed where the connection allows it. */

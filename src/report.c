@@ -18,6 +18,18 @@ static char *describe(uint64_t bytes, uint64_t ns, char *buf, size_t size)
     return buf;
 }
 
+void report_connection(const struct facts *facts, const char *slots)
+{
+    char size[UNITS_TEXT], pinned[UNITS_TEXT], most[UNITS_TEXT];
+    log_verbose("%s: device %s port %u, %s, MTU %" PRIu32 ", from %s", facts->peer, facts->device,
+                facts->port, facts->kind, facts->mtu, facts->local);
+    log_verbose("%s: %s %u x %s, max_sge %u, depth %u, inline %u, messages up to %s, %s pinned",
+                facts->peer, slots, facts->slots, units_format_size(facts->slot_size, size),
+                facts->max_sge, facts->send_depth, facts->max_inline,
+                units_format_size(facts->max_msg_sz, most),
+                units_format_size(facts->pinned, pinned));
+}
+
 void report_progress(struct error *err, uint64_t bytes, const char *done)
 {
     if (bytes > 0 || err->class == ERROR_TEMPORARY)
@@ -32,25 +44,22 @@ void report_received(const char *peer, const struct receiver_object *object)
     error_mask(name);
     log_verbose("%s: committed%s: %s, XXH3-128 %s, %s pinned%s%s", peer, name,
                 describe(object->digest.bytes, object->duration_ns, text, sizeof text),
-                digest_format(&object->digest, checksum),
-                units_format_size(object->pinned, pinned), object->kept ? ", resumed after " : "",
+                digest_format(&object->digest, checksum), units_format_size(object->pinned, pinned),
+                object->kept ? ", resumed after " : "",
                 object->kept ? units_format_size(object->kept, kept) : "");
 }
 
 void report_sent(const char *destination, const struct sender_result *result)
 {
-    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT], sent[UNITS_TEXT];
-    char kept[UNITS_TEXT];
+    char text[128], checksum[2 * DIGEST_BYTES + 1], sent[UNITS_TEXT], kept[UNITS_TEXT];
     describe(result->committed_bytes, result->duration_ns, text, sizeof text);
     if (result->committed == 1)
         log_success("%s: delivered %s, XXH3-128 %s", destination, text,
                     digest_format(&result->digest, checksum));
     else
         log_success("%s: delivered %zu objects, %s", destination, result->committed, text);
-    log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64 ", chunks %" PRIu64
-                ", pinned %s",
-                destination, result->work_requests, result->gather_entries, result->chunks,
-                units_format_size(result->pinned, pinned));
+    log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64 ", chunks %" PRIu64,
+                destination, result->work_requests, result->gather_entries, result->chunks);
     if (result->kept > 0)
         log_verbose("%s: resumed: %s were there, %s were sent", destination,
                     units_format_size(result->kept, kept), units_format_size(result->sent, sent));

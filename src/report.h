@@ -4,9 +4,13 @@
 #ifndef RDMAPUT_REPORT_H
 #define RDMAPUT_REPORT_H
 
+#include "facts.h"
 #include "poster.h"
 #include "receiver.h"
 #include "sender.h"
+
+/* What was negotiated, at -v: the connection, and its slots or buffers. */
+void report_connection(const struct facts *facts, const char *slots);
 
 /* Appends how far a failed session got to its error: "; N bytes were acknowledged". Left out
  * when nothing did and the peer or the network is not the cause. */

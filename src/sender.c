@@ -68,6 +68,7 @@ struct pending {
 
 struct sender {
     const struct sender_job *job;
+    struct client_target target; /* the job's, with the result's facts */
     struct sender_result *result;
     struct endpoint endpoint;
     struct handshake handshake;
@@ -106,6 +107,7 @@ struct sender {
     unsigned loading;  /* loads at the worker */
     bool hashing;      /* recall_task is at the worker */
     struct error first_failure; /* of many objects */
+    int64_t sent_all_at;        /* clock.h: when the last END was sent; 0: none was */
 };
 
 static struct pending *find_pending(struct sender *sender, uint32_t object)
@@ -236,9 +238,9 @@ static int connect_server(struct sender *sender, struct error *err)
 {
     const struct sender_job *job = sender->job;
     if (job->meeting)
-        return exchange_connect(job->meeting, &job->target, attempt, sender, &sender->endpoint,
+        return exchange_connect(job->meeting, &sender->target, attempt, sender, &sender->endpoint,
                                 err);
-    return client_connect(&job->target, attempt, sender, &sender->endpoint, err);
+    return client_connect(&sender->target, attempt, sender, &sender->endpoint, err);
 }
 
 /* The writes of a load are unsignalled until its message follows: all of them must fit the
@@ -275,7 +277,7 @@ static int prepare_loads(struct sender *sender, struct error *err)
                                 &sender->buffer_size, "reading the segments", err) < 0)
         return -1;
     sender->chunk_limit = (uint32_t)sender->buffer_size;
-    sender->result->pinned = sender->memory.bytes + sender->session.messages.memory.bytes;
+    sender->endpoint.facts.pinned = sender->memory.bytes + sender->session.messages.memory.bytes;
     for (unsigned i = 0; i < sender->buffer_count; i++) {
         struct task *task = &sender->tasks[i];
         task->kind = TASK_LOAD;
@@ -501,6 +503,7 @@ static int send_end(struct sender *sender, struct error *err)
     else
         end.end.digest = present(sender)->digest = sender->digest;
     sender->state = STATE_NONE;
+    sender->sent_all_at = clock_now();
     sender->placing = false;
     window_unplace(&sender->window);
     return session_send(&sender->session, &end, err);
@@ -552,7 +555,6 @@ static int take_load(struct sender *sender, struct task *task, struct error *err
 
 static int take_ready(struct sender *sender, const struct wire_message *message, struct error *err)
 {
-    char size[UNITS_TEXT];
     if (sender->ready.type == WIRE_READY || sender->opened == 0 ||
         message->ready.slot_count > sender->buffer_count ||
         message->ready.slot_size > sender->buffer_size)
@@ -560,9 +562,9 @@ static int take_ready(struct sender *sender, const struct wire_message *message,
     sender->ready = *message;
     sender->buffer_size = message->ready.slot_size;
     window_init(&sender->window, message->ready.slot_count);
-    log_verbose("%s: device %s, slots %u x %s, max_sge %u", sender->endpoint.peer,
-                endpoint_device_name(&sender->endpoint), message->ready.slot_count,
-                units_format_size(sender->buffer_size, size), sender->endpoint.max_sge);
+    sender->endpoint.facts.slots = message->ready.slot_count;
+    sender->endpoint.facts.slot_size = message->ready.slot_size;
+    report_connection(&sender->endpoint.facts, "slots");
     if (sender->state == STATE_WAITING && sender->confirmed)
         begin_sending(sender);
     return 0;
@@ -812,6 +814,30 @@ static bool awaits_exchange(const struct sender *sender)
     return sender->job->meeting && sender->ready.type != WIRE_READY;
 }
 
+/* What the session can go on with only then: files, where they hold up as many slots as everything
+ * else does. */
+static uint64_t *next_wait(struct sender *sender)
+{
+    struct sender_waits *waits = &sender->result->waits;
+    unsigned sent = window_in_state(&sender->window, WINDOW_SENT);
+    bool reading = sender->loading > 0 || sender->hashing || sender->state == STATE_OPENING;
+    if (reading && sender->loading >= sent)
+        return &waits->source;
+    return sender->session.writer.used > 0 ? &waits->fabric : &waits->destination;
+}
+
+/* session_next, and the account of what it waited for. */
+static enum session_next wait_next(struct sender *sender, struct wire_message *message,
+                                   struct error *err)
+{
+    uint64_t *waited = next_wait(sender);
+    int64_t start = clock_now();
+    enum session_next next = session_next(&sender->session, worker_fd(sender->worker), message,
+                                          err);
+    *waited += (uint64_t)(clock_now() - start);
+    return next;
+}
+
 static int transfer(struct sender *sender, struct error *err)
 {
     struct wire_message message;
@@ -820,7 +846,7 @@ static int transfer(struct sender *sender, struct error *err)
             return -1;
         if (is_finished(sender))
             return 0;
-        switch (session_next(&sender->session, worker_fd(sender->worker), &message, err)) {
+        switch (wait_next(sender, &message, err)) {
         case SESSION_ERROR:
             return -1;
         case SESSION_MESSAGE:
@@ -856,16 +882,31 @@ static int count_failures(const struct sender *sender, struct error *err)
                      sender->job->count, result->failed);
 }
 
+/* Where the time went since the connection stood. What is committed while other objects are still being
+ * sent counts as transfer. */
+static void note_times(struct sender *sender, int64_t start, int64_t prepared)
+{
+    int64_t now = clock_now(), sent = sender->sent_all_at ? sender->sent_all_at : now;
+    struct facts *facts = &sender->endpoint.facts;
+    facts->ns[FACTS_REGISTER] += (uint64_t)(prepared - start);
+    facts->ns[FACTS_TRANSFER] = (uint64_t)(sent - prepared);
+    facts->ns[FACTS_COMMIT] = (uint64_t)(now - sent);
+    sender->result->duration_ns = (uint64_t)(now - start);
+    sender->result->facts = *facts;
+}
+
 static int run(struct sender *sender, struct error *err)
 {
     int64_t start = clock_now();
     session_begin(&sender->session);
     int rc = handshake_as_client(&sender->handshake, &sender->session, err) == 0 &&
-                     start_worker(sender, err) == 0 && prepare_loads(sender, err) == 0 &&
-                     transfer(sender, err) == 0 && close_session(sender, err) == 0
+                     start_worker(sender, err) == 0 && prepare_loads(sender, err) == 0
                  ? 0
                  : -1;
-    sender->result->duration_ns = (uint64_t)(clock_now() - start);
+    int64_t prepared = clock_now();
+    if (rc == 0 && (transfer(sender, err) < 0 || close_session(sender, err) < 0))
+        rc = -1;
+    note_times(sender, start, prepared);
     sender->result->work_requests = sender->session.writer.work_requests;
     sender->result->gather_entries = sender->session.writer.gather_entries;
     return rc;
@@ -902,6 +943,8 @@ int sender_run(const struct sender_job *job, struct sender_result *result, struc
         return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
                                "cannot begin a session");
     sender->job = job;
+    sender->target = job->target;
+    sender->target.facts = &result->facts;
     sender->result = result;
     int rc = connect_server(sender, err);
     if (rc == 0) {

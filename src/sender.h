@@ -15,6 +15,7 @@
 #include "digest.h"
 #include "error.h"
 #include "exchange-client.h"
+#include "facts.h"
 #include "plan.h"
 #include "secret.h"
 #include "source.h"
@@ -62,6 +63,13 @@ struct sender_job {
     void (*leave)(const struct error *err) __attribute__((noreturn));
 };
 
+/* How long a session stood still, by what it waited for, in ns. */
+struct sender_waits {
+    uint64_t source;      /* files to be opened and read */
+    uint64_t fabric;      /* writes and messages that were under way */
+    uint64_t destination; /* the server, to store, grant and commit */
+};
+
 struct sender_result {
     struct digest_value digest; /* of what the server committed, the last object's */
     size_t committed, failed;   /* objects */
@@ -70,13 +78,14 @@ struct sender_result {
     uint64_t kept;              /* bytes it had from earlier sessions, and has committed */
     uint64_t sent;              /* bytes that were written with RDMA */
     uint64_t work_requests, gather_entries, chunks;
-    uint64_t pinned;      /* bytes of registered memory here */
     uint64_t duration_ns; /* from the established connection to the last DONE */
+    struct facts facts;   /* filled in where the connection stood */
+    struct sender_waits waits;
 };
 
 /* Delivers the objects. 0 only when the server has verified and committed all of them. With many,
  * each that fails is logged, and *err is then the class of the first. result is filled in as far as
- * it went in any case. */
+ * it went in any case, its facts too. */
 int sender_run(const struct sender_job *job, struct sender_result *result, struct error *err);
 
 #endif

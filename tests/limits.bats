@@ -187,7 +187,7 @@ read_memory() {
   exec {feed}>&-
   wait_process "$process_pid"
   assert_equal "$process_status" 0
-  said=$(sed -n 's/.*pinned \([0-9.]*\) \([KM]\)iB$/\1\2/p' "$process_err" | numfmt --from=iec)
+  said=$(sed -n 's/.* \([0-9.]*\) \([KM]\)iB pinned$/\1\2/p' "$process_err" | numfmt --from=iec)
   echo "said $said bytes, pinned $peak_pinned KiB: $(< "$process_err")"
   [ "$said" -gt 0 ]
   [ $((peak_pinned * 1024)) -ge $((said * 99 / 100)) ]
