@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "utf8.h"
+
 static const int exit_status[] = {
     [ERROR_NONE] = EX_OK,
     [ERROR_USAGE] = EX_USAGE,
@@ -149,40 +151,16 @@ const char *error_stage_name(enum error_stage stage)
     return stage_names[stage];
 }
 
-/* The length of the character at s, or 0 when it is not valid UTF-8 or a control character. */
-static size_t printable_length(const unsigned char *s)
-{
-    static const struct {
-        unsigned char first, last, second_first, second_last, length;
-    } rows[] = {
-        {0x20, 0x7e, 0x00, 0xff, 1}, {0xc2, 0xc2, 0xa0, 0xbf, 2}, /* less the controls of C1 */
-        {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, /* less overlong forms */
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, /* less surrogates */
-        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4}, /* less overlong forms */
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}, /* up to U+10FFFF */
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (s[0] < rows[i].first || s[0] > rows[i].last)
-            continue;
-        if (s[1] < rows[i].second_first || s[1] > rows[i].second_last)
-            return 0;
-        for (size_t k = 2; k < rows[i].length; k++)
-            if ((s[k] & 0xc0) != 0x80)
-                return 0;
-        return rows[i].length;
-    }
-    return 0;
-}
-
 void error_mask(char *text)
 {
     while (*text) {
-        size_t length = printable_length((const unsigned char *)text);
+        size_t length = utf8_length(text);
 
-        if (length == 0)
-            *text = '?';
-        text += length ? length : 1;
+        if (length > 0 && !utf8_is_control(text, length)) {
+            text += length;
+            continue;
+        }
+        *text++ = '?';
     }
 }
 
