@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "document.h"
 #include "finish.h"
 #include "log.h"
 #include "options.h"
@@ -182,8 +183,24 @@ static int find_region(const struct arguments *arguments, struct region_address 
     return 0;
 }
 
+/* What is told of the command, and its array of completions; NULL: nothing. */
+static struct json_object *document, *completions;
+
+static void note_completion(uint64_t wr_id, uint64_t bytes, const char *status)
+{
+    struct json_object *completion = completions ? json_object_new_object() : NULL;
+    document_add_number(completion, "wr_id", wr_id);
+    document_add_number(completion, "bytes", bytes);
+    document_add_text(completion, "status", status);
+    if (completion && json_object_array_add(completions, completion) != 0)
+        json_object_put(completion);
+}
+
 static void print_completion(uint64_t wr_id, uint64_t bytes, const char *status)
 {
+    note_completion(wr_id, bytes, status);
+    if (document_takes_stdout())
+        return;
     printf("wr_id=%" PRIu64 " bytes=%" PRIu64 " status=%s\n", wr_id, bytes, status);
 }
 
@@ -208,6 +225,18 @@ static void close_content(struct content *content)
     content->source = NULL;
 }
 
+/* What an attempt came to; the one before it is forgotten. */
+static void describe(const char *destination, const struct poster_result *result)
+{
+    document_add_text(document, "destination", destination);
+    document_add_amount(document, result->acknowledged, result->duration_ns);
+    document_add_flag(document, "confirmed", result->confirmed);
+    document_add_number(document, "work_requests", result->work_requests);
+    document_add_number(document, "gather_entries", result->gather_entries);
+    document_add(document, "completions", completions);
+    document_add_facts(document, &result->facts);
+}
+
 static int post(const struct arguments *arguments, const struct region_address *region,
                 const struct content *content, struct error *err)
 {
@@ -230,9 +259,13 @@ static int post(const struct arguments *arguments, const struct region_address *
         .completed = print_completion,
         .leave = finish,
     };
-    if (poster_run(&job, &result, err) < 0)
+    completions = document ? json_object_new_array() : NULL;
+    int rc = poster_run(&job, &result, err);
+    describe(job.target.host, &result);
+    if (rc < 0)
         return -1;
-    puts(result.confirmed ? "delivery confirmed" : "delivery not confirmed");
+    if (!document_takes_stdout())
+        puts(result.confirmed ? "delivery confirmed" : "delivery not confirmed");
     report_posted(job.target.host, &result);
     return 0;
 }
@@ -244,10 +277,13 @@ static int post_again_and_again(const struct arguments *arguments,
                                 struct error *err)
 {
     struct retry retry = {.most = arguments->connect.retry};
+    document_add_number(document, "segments", content->list.count);
+    document_add_number(document, "attempts", 1);
     while (post(arguments, region, content, err) < 0) {
         bool stream = source_stream(content->source) != NULL;
         if ((stream && err->stage > STAGE_CONNECT) || !retry_after(&retry, err))
             return -1;
+        document_add_number(document, "attempts", retry.done + 1);
         if (stream)
             continue;
         close_content(content);
@@ -264,7 +300,8 @@ int cmd_post(int argc, char **argv, struct error *err)
     struct region_address region = {.address = {.name = NULL}};
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    options_common_apply(&arguments.common);
+    if (options_common_apply(&arguments.common, "post", NULL, &document, err) < 0)
+        return -1;
     /* Each completion shows as it comes, in a pipe too. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     int rc = -1;

@@ -322,6 +322,22 @@ static struct sink *make_sink(const struct arguments *arguments, struct region *
     return make_file_sink(arguments, err);
 }
 
+static bool told; /* server_run's */
+
+/* Each session has a document of its own. */
+static void drop_document(const struct error *err)
+{
+    if (told || !error_is_set(err))
+        finish_with(NULL);
+}
+
+static void leave(const struct error *err) __attribute__((noreturn));
+static void leave(const struct error *err)
+{
+    drop_document(err);
+    finish(err);
+}
+
 static int serve(const struct arguments *arguments, const struct secret *secret, struct sink *sink,
                  struct region *region, struct error *err)
 {
@@ -343,14 +359,26 @@ static int serve(const struct arguments *arguments, const struct secret *secret,
         .exchange_port = arguments->exchange ? &arguments->exchange_port : NULL,
         .ready_file = arguments->ready_file,
         .ticket = arguments->ticket,
-        .leave = finish,
+        .leave = leave,
     };
     if (arguments->bind) {
         if (client_parse_bind(arguments->bind, &addr, err) < 0)
             return -1;
         job.bind = (const struct sockaddr *)&addr;
     }
-    return server_run(&job, err);
+    int rc = server_run(&job, &told, err);
+    drop_document(err);
+    return rc;
+}
+
+/* What standard output carries. */
+static const char *data_on_stdout(const struct arguments *arguments)
+{
+    if (arguments->sink && strcmp(arguments->sink, "-") == 0)
+        return "what clients write";
+    if (arguments->ticket && strcmp(arguments->ticket, "-") == 0)
+        return "the ticket";
+    return NULL;
 }
 
 int cmd_serve(int argc, char **argv, struct error *err)
@@ -361,7 +389,10 @@ int cmd_serve(int argc, char **argv, struct error *err)
     const struct secret *known;
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    options_common_apply(&arguments.common);
+    struct json_object *ignored;
+    if (options_common_apply(&arguments.common, "serve", data_on_stdout(&arguments), &ignored,
+                             err) < 0)
+        return -1;
     struct sink *sink = NULL;
     int rc = options_load_secret(arguments.secret_file, &secret, &known, err);
     if (rc == 0) {

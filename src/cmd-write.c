@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "delivery.h"
+#include "document.h"
 #include "exchange-client.h"
 #include "finish.h"
 #include "log.h"
@@ -244,11 +245,33 @@ static int check_port(const struct arguments *arguments, const struct delivery *
     return error_hint(err, "leave out PORT: the server tells it");
 }
 
+/* What an attempt came to; the one before it is forgotten. */
+static void describe(const struct delivery *delivery, const struct sender_result *result)
+{
+    struct json_object *document = delivery->document, *waits;
+    delivery_describe(delivery, document);
+    document_add_amount(document, result->committed_bytes, result->duration_ns);
+    document_add_number(document, "sent_bytes", result->sent);
+    document_add_number(document, "resumed_bytes", result->kept);
+    document_add_number(document, "acknowledged_bytes", result->acknowledged);
+    document_add_number(document, "chunks", result->chunks);
+    document_add_number(document, "work_requests", result->work_requests);
+    document_add_number(document, "gather_entries", result->gather_entries);
+    document_add_facts(document, &result->facts);
+    waits = document ? json_object_new_object() : NULL;
+    document_add_number(waits, "source_ns", result->waits.source);
+    document_add_number(waits, "fabric_ns", result->waits.fabric);
+    document_add_number(waits, "destination_ns", result->waits.destination);
+    document_add(document, "waits", waits);
+}
+
 static int send_objects(const struct delivery *delivery, const struct sender_job *job,
                         struct error *err)
 {
     struct sender_result result;
-    if (sender_run(job, &result, err) < 0)
+    int rc = sender_run(job, &result, err);
+    describe(delivery, &result);
+    if (rc < 0)
         return -1;
     report_sent(delivery->dest, &result);
     return 0;
@@ -304,6 +327,7 @@ static int deliver_again_and_again(const struct arguments *arguments, struct del
            (rc = deliver(arguments, delivery, secret, err)) < 0 &&
            delivery_try_again(delivery, err, &passing) && retry_after(&retry, &passing))
         error_clear(err);
+    document_add_number(delivery->document, "attempts", retry.done + 1);
     if (rc < 0 && passing.class == ERROR_INTERRUPTED)
         *err = passing;
     if (retry.done > 0 && delivery->many && err->class != ERROR_INTERRUPTED) {
@@ -331,8 +355,12 @@ int cmd_write(int argc, char **argv, struct error *err)
     struct arguments arguments = {.dest = NULL};
     options_common_init(&arguments.common);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    options_common_apply(&arguments.common);
+    struct json_object *document;
+    if (options_common_apply(&arguments.common, "write", arguments.plan_only ? "the plan" : NULL,
+                             &document, err) < 0)
+        return -1;
     struct delivery delivery = {.dest = arguments.dest,
+                                .document = document,
                                 .dense = arguments.dense,
                                 .preserve = arguments.preserve,
                                 .resume = arguments.resume};

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "document.h"
 #include "name.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -187,6 +188,7 @@ void delivery_free(struct delivery *delivery)
     for (size_t i = 0; delivery->objects && i < delivery->count; i++) {
         delivery_close_sources(&delivery->objects[i]);
         free(delivery->objects[i].name);
+        free(delivery->objects[i].cause);
     }
     free(delivery->objects);
     free(delivery->order);
@@ -227,12 +229,43 @@ void delivery_close(void *context, size_t index, struct sender_object *result)
     delivery_close_sources(object);
 }
 
-void delivery_settled(void *context, size_t index, const struct error *cause)
+static void keep_cause(struct delivery_object *object, const struct error *cause)
+{
+    free(object->cause);
+    object->cause = cause && document_is_wanted() ? malloc(sizeof *object->cause) : NULL;
+    if (object->cause)
+        *object->cause = *cause;
+}
+
+void delivery_settled(void *context, size_t index, const struct digest_value *digest, uint64_t kept,
+                      const struct error *cause)
 {
     struct delivery *delivery = context;
     struct delivery_object *object = &delivery->objects[delivery->order[index]];
     object->committed = !cause;
     object->failure = cause ? cause->class : ERROR_NONE;
+    object->kept = kept;
+    if (digest)
+        object->digest = *digest;
+    keep_cause(object, cause);
+}
+
+void delivery_describe(const struct delivery *delivery, struct json_object *document)
+{
+    struct json_object *objects = document ? json_object_new_array() : NULL;
+    size_t committed = 0;
+    for (size_t i = 0; objects && i < delivery->count; i++) {
+        const struct delivery_object *object = &delivery->objects[i];
+        committed += object->committed;
+        if (object->committed || object->cause)
+            document_append_object(objects, object->name, &object->digest, object->kept,
+                                   object->cause);
+    }
+    document_add_text(document, "destination", delivery->dest);
+    document_add_number(document, "segments", delivery->list.count);
+    document_add_number(document, "objects_due", delivery->count);
+    document_add_number(document, "objects_committed", committed);
+    document_add(document, "objects", objects);
 }
 
 int delivery_check(struct delivery *delivery, struct error *err)

@@ -5,6 +5,7 @@
 #ifndef RDMAPUT_DELIVERY_H
 #define RDMAPUT_DELIVERY_H
 
+#include <json-c/json.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -24,12 +25,16 @@ struct delivery_object {
     struct source *source; /* while they are open */
     struct plan *plan;
     enum error_class failure; /* of many: what it failed of, by itself */
+    struct error *cause;      /* owned; of that, where documents are wanted */
     bool committed;
-    bool spent; /* it has a stream, and that may have been read */
+    struct digest_value digest; /* of what was committed */
+    uint64_t kept;              /* bytes of it that were there before */
+    bool spent;                 /* it has a stream, and that may have been read */
 };
 
 struct delivery {
-    const char *dest; /* as it was given */
+    const char *dest;             /* as it was given */
+    struct json_object *document; /* not owned; what is told of it; NULL: nothing */
     bool dense, preserve, resume;
     struct address address;
     struct options_segment_list list;
@@ -61,7 +66,11 @@ int delivery_check(struct delivery *delivery, struct error *err);
 /* A sender_open, sender_close and sender_settled; the context is the delivery. */
 int delivery_open(void *context, size_t index, struct sender_object *result, struct error *err);
 void delivery_close(void *context, size_t index, struct sender_object *result);
-void delivery_settled(void *context, size_t index, const struct error *cause);
+void delivery_settled(void *context, size_t index, const struct digest_value *digest, uint64_t kept,
+                      const struct error *cause);
+
+/* Adds what was delivered so far to a document, each object by its name. */
+void delivery_describe(const struct delivery *delivery, struct json_object *document);
 
 /* An attempt failed of *err. Whether some of it can be tried again, for which the next attempt is
  * prepared; *passing is *err, and ERROR_TEMPORARY when any object failed of that. What has begun to

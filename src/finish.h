@@ -1,13 +1,18 @@
 /*
- * finish.h - how the process ends when a command has failed.
+ * finish.h - how the process ends when a command has.
  */
 #ifndef RDMAPUT_FINISH_H
 #define RDMAPUT_FINISH_H
 
+#include <json-c/json.h>
+
 #include "error.h"
 
-/* Prints the error and returns its exit status, 0 for none; for ERROR_INTERRUPTED it dies by the
- * signal instead. */
+/* What the command is to be told as, from now on, once it has ended: taken over; NULL: as nothing. */
+void finish_with(struct json_object *document);
+
+/* Prints the error, and the document of finish_with, and returns the exit status, 0 for no error; for
+ * ERROR_INTERRUPTED it dies by the signal instead. */
 int finish_status(const struct error *err);
 
 /* Exits with that, whatever other threads are at. Nothing is freed. */

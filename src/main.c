@@ -110,7 +110,6 @@ int main(int argc, char **argv)
         return finish_status(&err);
     }
     argv[at] = command->full_name;
-    if (command->run(argc - at, argv + at, &err) < 0)
-        return finish_status(&err);
-    return EXIT_SUCCESS;
+    command->run(argc - at, argv + at, &err);
+    return finish_status(&err);
 }

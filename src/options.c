@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "document.h"
 #include "fdio.h"
+#include "finish.h"
 #include "log.h"
 #include "signals.h"
 #include "units.h"
@@ -67,6 +69,9 @@ static const struct argp_option common_options[] = {
     {"verbose", 'v', NULL, 0, "Say what was negotiated and what it came to", 90},
     {"quiet", 'q', NULL, 0, "Print errors only", 90},
     {"trace", OPTIONS_TRACE, NULL, 0, "Print each work request, completion and message", 90},
+    {"json", OPTIONS_JSON, NULL, 0,
+     "Print what it came to as a line of JSON, also when it failed: rdmaput-json(5)", 90},
+    {"json-file", OPTIONS_JSON_FILE, "FILE", 0, "The same into FILE", 90},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -90,6 +95,16 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     case OPTIONS_TRACE:
         options->level = LOG_TRACE;
         return 0;
+    case OPTIONS_JSON:
+        options->json = true;
+        return 0;
+    case OPTIONS_JSON_FILE:
+        options->json_file = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->json && options->json_file)
+            argp_error(state, "--json and --json-file exclude each other");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -102,9 +117,22 @@ void options_common_init(struct options_common *options)
     *options = (struct options_common){.timeout = DEFAULT_TIMEOUT, .level = LOG_NORMAL};
 }
 
-void options_common_apply(const struct options_common *options)
+int options_common_apply(const struct options_common *options, const char *command,
+                         const char *data, struct json_object **document, struct error *err)
 {
     log_set_level(options->level);
+    *document = NULL;
+    if (!options->json && !options->json_file)
+        return 0;
+    if (options->json && data) {
+        error_set(err, ERROR_USAGE, STAGE_NONE, NULL, "--json: standard output carries %s", data);
+        return error_hint(err, "--json-file FILE");
+    }
+    if (document_open(options->json_file, err) < 0)
+        return -1;
+    *document = document_new(command);
+    finish_with(*document);
+    return 0;
 }
 
 /* ---- options of commands that connect ------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #define RDMAPUT_OPTIONS_H
 
 #include <argp.h>
+#include <json-c/json.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,8 @@
 enum {
     OPTIONS_TIMEOUT = 0x100,
     OPTIONS_TRACE,
+    OPTIONS_JSON,
+    OPTIONS_JSON_FILE,
     OPTIONS_BIND,
     OPTIONS_PORT,
     OPTIONS_WAIT,
@@ -33,12 +36,14 @@ enum {
 struct options_common {
     uint64_t timeout; /* ns */
     int level;        /* enum log_level */
+    bool json;
+    const char *json_file; /* NULL: not given */
 };
 
 struct options_connect {
     const char *bind;
-    uint16_t port; /* 0: not given */
-    uint64_t wait; /* ns */
+    uint16_t port;  /* 0: not given */
+    uint64_t wait;  /* ns */
     unsigned retry; /* times */
 };
 
@@ -54,8 +59,11 @@ extern const struct argp options_connect_argp;
 extern const struct argp options_segments_argp;
 
 void options_common_init(struct options_common *options);
-/* Makes -v, -q and --trace take effect. */
-void options_common_apply(const struct options_common *options);
+/* Makes -v, -q, --trace, --json and --json-file take effect, and begins the command's document
+ * (finish_with), which is *document, too, or NULL where none is wanted. data: what standard output
+ * carries, in words, where no document may go; NULL: nothing. -1 with *err (64, 73). */
+int options_common_apply(const struct options_common *options, const char *command,
+                         const char *data, struct json_object **document, struct error *err);
 
 /* Parse a value, or end with argp_error and status 64, naming the option. */
 uint64_t options_time(struct argp_state *state, const char *option, const char *text);

@@ -34,7 +34,7 @@ struct opened {
     bool failed; /* and the client was told */
     enum error_class failure;
     uint64_t kept;
-    int64_t began_at;
+    int64_t began_at; /* clock.h */
     struct storing_job begin, end;
 };
 
@@ -48,7 +48,8 @@ struct receiver {
     struct sink *sink;
     bool many;
     int ready_fd;
-    receiver_committed report;
+    receiver_settled settled;
+    void *context; /* of that */
     struct receiver_result *result;
     uint64_t memory_limit;
     bool may_map; /* placed slots fit besides the ordinary ones */
@@ -73,6 +74,7 @@ struct receiver {
     uint64_t expected;                      /* the least offset that may come */
     struct storing_job stores[WINDOW_MAX_SLOTS], recall;
     struct error first_failure; /* of many objects */
+    int64_t got_all_at;         /* clock.h: when the last END came; 0: none did */
 };
 
 static struct opened *find_opened(struct receiver *receiver, uint32_t object)
@@ -96,11 +98,17 @@ static int prepare(struct receiver *receiver, const struct wire_message *open, s
     if (receiver->slot_size > open->open.chunk_limit)
         receiver->slot_size = open->open.chunk_limit / WIRE_MIN_SLOT_SIZE * WIRE_MIN_SLOT_SIZE;
     receiver->object_limit = receiver->session.objects;
+    int64_t start = clock_now();
     if (receiver->object_limit > open->open.object_limit)
         receiver->object_limit = open->open.object_limit;
     if (memory_register_buffers(&receiver->memory, receiver->endpoint->id, true,
                                 &receiver->slot_count, &receiver->slot_size, "the slots", err) < 0)
         return -1;
+    struct facts *facts = &receiver->endpoint->facts;
+    facts_took(facts, FACTS_REGISTER, start);
+    facts->slots = receiver->slot_count;
+    facts->slot_size = receiver->slot_size;
+    facts->pinned = receiver->memory.bytes + receiver->session.messages.memory.bytes;
     window_init(&receiver->window, receiver->slot_count);
     if (storing_open(&receiver->storing, receiver->sink, receiver->endpoint, receiver->slot_count,
                      receiver->slot_size, err) < 0)
@@ -276,6 +284,7 @@ static int take_end(struct receiver *receiver, const struct wire_message *end, s
         end->end.digest.size != opened->request.size)
         return broke(receiver, "an END of another size than OPEN's", err);
     receiver->is_open = false;
+    receiver->got_all_at = clock_now();
     window_unplace(&receiver->window);
     opened->end = (struct storing_job){
         .kind = STORING_END, .object = object, .abandoned = abandoned, .told = end->end.digest};
@@ -324,6 +333,8 @@ static void note_failed(struct receiver *receiver, uint32_t object, const struct
         receiver->first_failure = *cause;
     error_nest(&named, receiver->endpoint->peer);
     log_error(&named);
+    const struct receiver_object told = {.name = opened->name};
+    receiver->settled(receiver->context, receiver->endpoint->peer, &told, cause);
 }
 
 /* What went wrong with an object ends the session, or concerns this one of many alone. */
@@ -457,11 +468,11 @@ static void report_committed(struct receiver *receiver, const struct storing_job
         .name = opened->name,
         .digest = job->own,
         .kept = opened->kept,
-        .pinned = receiver->memory.bytes + receiver->session.messages.memory.bytes,
+        .pinned = receiver->endpoint->facts.pinned,
         .duration_ns = (uint64_t)(clock_now() - opened->began_at),
     };
     receiver->result->committed++;
-    receiver->report(receiver->endpoint->peer, &object);
+    receiver->settled(receiver->context, receiver->endpoint->peer, &object, NULL);
 }
 
 static int answer_end(struct receiver *receiver, const struct storing_job *job, struct error *err)
@@ -641,12 +652,26 @@ static int count_failures(const struct receiver *receiver, struct error *err)
                      result->failed + result->committed);
 }
 
+/* What was committed while other objects were still coming counts as transfer. */
+static void note_times(struct receiver *receiver, int64_t start)
+{
+    int64_t now = clock_now(), got = receiver->got_all_at ? receiver->got_all_at : now;
+    struct facts *facts = &receiver->endpoint->facts;
+    facts->ns[FACTS_TRANSFER] = (uint64_t)(got - start);
+    facts->ns[FACTS_COMMIT] = (uint64_t)(now - got);
+}
+
 static int run(struct receiver *receiver, struct error *err)
 {
     if (connect_session(receiver, err) < 0)
         return -1;
-    if (handshake_as_server(&receiver->handshake, &receiver->session, err) == 0 &&
-        transfer(receiver, err) == 0) {
+    int64_t start = clock_now();
+    int rc = handshake_as_server(&receiver->handshake, &receiver->session, err) == 0 &&
+                     transfer(receiver, err) == 0
+                 ? 0
+                 : -1;
+    note_times(receiver, start);
+    if (rc == 0) {
         session_linger(&receiver->session);
         return count_failures(receiver, err);
     }
@@ -713,7 +738,8 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     receiver->handshake = (struct handshake){.secret = job->secret, .hello = *job->hello};
     receiver->memory_limit = job->memory;
     receiver->ready_fd = job->ready_fd;
-    receiver->report = job->committed;
+    receiver->settled = job->settled;
+    receiver->context = job->context;
     receiver->result = result;
     receiver->endpoint = endpoint;
     receiver->slot_count = SLOT_COUNT;

@@ -32,8 +32,10 @@ struct receiver_result {
     uint64_t stored;            /* bytes that the sink has taken */
 };
 
-/* An object was committed. To be called from the session's thread. */
-typedef void (*receiver_committed)(const char *peer, const struct receiver_object *object);
+/* An object was committed (cause NULL), or failed by itself, of many, which has been said. On the
+ * session's thread. */
+typedef void (*receiver_settled)(void *context, const char *peer,
+                                 const struct receiver_object *object, const struct error *cause);
 
 /* A session to be. */
 struct receiver_job {
@@ -41,7 +43,7 @@ struct receiver_job {
     const struct wire_hello *hello; /* what the client said as it connected */
     const struct secret *secret;    /* to be proved, by both ends; NULL: none */
     int ready_fd; /* where READY goes, the connection of an exchange; -1: a message like any other */
-    receiver_committed committed;
+    receiver_settled settled;
     uint64_t memory; /* bytes that the session may pin: receiver_least_memory or more */
     /*
      * Called when the session has ended with *err and the connection is gone, but storage does not

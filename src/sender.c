@@ -304,7 +304,7 @@ static int fail_object(struct sender *sender, size_t index, const char *name,
     if (name[0])
         error_nest(&named, name);
     log_error(&named);
-    sender->job->settled(sender->job->context, index, cause);
+    sender->job->settled(sender->job->context, index, NULL, 0, cause);
     sender->result->failed++;
     if (!error_is_set(&sender->first_failure))
         sender->first_failure = named;
@@ -695,7 +695,8 @@ static int take_done(struct sender *sender, const struct wire_message *message, 
                   "the server committed something else than was sent: the checksums differ");
         return fail_object(sender, pending->index, pending->name, &cause, err);
     }
-    sender->job->settled(sender->job->context, pending->index, NULL);
+    sender->job->settled(sender->job->context, pending->index, &message->done.digest, pending->kept,
+                         NULL);
     sender->result->digest = message->done.digest;
     sender->result->committed++;
     sender->result->committed_bytes += message->done.digest.bytes;

@@ -41,8 +41,10 @@ typedef int (*sender_open)(void *context, size_t index, struct sender_object *ob
                            struct error *err);
 typedef void (*sender_close)(void *context, size_t index, struct sender_object *object);
 
-/* The object was committed (cause NULL), or failed by itself, of many. On the calling thread. */
-typedef void (*sender_settled)(void *context, size_t index, const struct error *cause);
+/* An object was committed, of which kept bytes were there before (cause NULL), or failed by itself, of
+ * many. On the calling thread. */
+typedef void (*sender_settled)(void *context, size_t index, const struct digest_value *digest,
+                               uint64_t kept, const struct error *cause);
 
 struct sender_job {
     struct client_target target;

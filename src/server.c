@@ -17,6 +17,7 @@
 #include "announcement.h"
 #include "budget.h"
 #include "clock.h"
+#include "document.h"
 #include "exchange.h"
 #include "fdio.h"
 #include "listener.h"
@@ -52,7 +53,9 @@ struct serving {
     struct error stuck; /* set with ended: what the session ended with while storage goes on */
     atomic_bool ended;  /* the connection is gone, and the thread waits for storage alone */
     atomic_bool done;
-    bool counted; /* as one that ended; the server's thread only */
+    struct json_object *document, *objects; /* what is told of the session, and part of it */
+    int64_t began_at;                       /* clock.h */
+    bool counted;                           /* as one that ended; the server's thread only */
 };
 
 /* A client that came while the server was busy: the session before it may only be on its way
@@ -81,6 +84,7 @@ struct server {
     bool draining, aborting;
     struct error removed; /* set: the listener's device is gone */
     bool finished;        /* the one transfer of --once has ended */
+    bool told;            /* with an error, which its document has */
     bool announced;       /* the ready file is there */
     int64_t wait_until;
 };
@@ -129,6 +133,46 @@ static bool is_many(const struct serving *serving)
     return (serving->hello.flags & WIRE_HELLO_MANY) != 0;
 }
 
+/* ---- its document */
+
+static void begin_document(struct serving *serving)
+{
+    serving->began_at = clock_now();
+    serving->document = document_new("serve");
+    serving->objects = serving->document ? json_object_new_array() : NULL;
+    document_add_text(serving->document, "role", serving->one_sided ? "post" : "write");
+    document_add_text(serving->document, "sink", serving->server->job->sink->description);
+}
+
+/* A receiver_settled. */
+static void note_object(void *context, const char *peer, const struct receiver_object *object,
+                        const struct error *cause)
+{
+    struct serving *serving = context;
+    if (!cause)
+        report_received(peer, object);
+    document_append_object(serving->objects, object->name, &object->digest, object->kept, cause);
+}
+
+/* What the session came to, once. */
+static void print_document(struct serving *serving, const struct error *err)
+{
+    struct json_object *document = serving->document;
+    serving->document = NULL;
+    if (serving->one_sided) {
+        json_object_put(serving->objects);
+    } else {
+        document_add_amount(document, serving->result.stored,
+                            (uint64_t)(clock_now() - serving->began_at));
+        document_add_number(document, "objects_committed", serving->result.committed);
+        document_add_number(document, "objects_failed", serving->result.failed);
+        document_add(document, "objects", serving->objects);
+    }
+    serving->objects = NULL;
+    document_add_facts(document, &serving->endpoint.facts);
+    document_print(document, err);
+}
+
 /* What a failed write session came to goes into *err, and is said. */
 static void tell_failure(struct serving *serving, struct error *err)
 {
@@ -148,6 +192,7 @@ static void end_without_storage(void *context, const struct error *err)
     serving->stuck = *err;
     error_append(&serving->stuck, "; storage does not answer");
     tell_failure(serving, &serving->stuck);
+    print_document(serving, &serving->stuck);
     atomic_store(&serving->ended, true);
     eventfd_write(serving->server->done_fd, 1);
 }
@@ -160,7 +205,7 @@ static int serve_write(struct serving *serving)
         .secret = serving->server->admission.secret,
         .ready_fd = serving->exchange_fd,
         .memory = serving->share.bytes,
-        .committed = report_received,
+        .settled = note_object,
         .stuck = end_without_storage,
         .context = serving,
     };
@@ -174,9 +219,12 @@ static int serve_write(struct serving *serving)
 static void *session_main(void *argument)
 {
     struct serving *serving = argument;
+    begin_document(serving);
     int rc = serving->one_sided ? serve_one_sided(serving) : serve_write(serving);
     if (rc < 0 && !atomic_load(&serving->ended))
         tell_failure(serving, &serving->error);
+    if (serving->document)
+        print_document(serving, &serving->error);
     if (rc < 0 && !serving->endpoint.answered)
         refuse(serving->endpoint.id, &serving->error);
     endpoint_close(&serving->endpoint);
@@ -369,6 +417,7 @@ static void note_end(struct server *server, const struct serving *serving,
     server->wait_until = CLOCK_NEVER;
     if (server->job->once && !server->finished) {
         server->finished = true;
+        server->told = error_is_set(result);
         *err = *result;
     }
 }
@@ -588,7 +637,7 @@ static void raise_file_limit(const struct server *server)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int server_run(const struct server_job *job, struct error *err)
+int server_run(const struct server_job *job, bool *told, struct error *err)
 {
     struct server server = {.job = job, .admission = job->admission, .abort_fd = -1, .done_fd = -1};
     set_budget(&server);
@@ -605,6 +654,7 @@ int server_run(const struct server_job *job, struct error *err)
         log_note("%s: cannot remove the ready file: %s", job->ready_file, strerror(errno));
     if (server.aborting)
         rc = error_set(err, ERROR_INTERRUPTED, STAGE_NONE, NULL, "interrupted by a signal");
+    *told = server.told;
     if (server.sessions)
         job->leave(err);
     fdio_close(&server.abort_fd);

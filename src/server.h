@@ -37,9 +37,10 @@ struct server_job {
  * Serves until a signal comes, or as once and wait say. 0 when it was drained by a signal or its
  * one transfer succeeded. -1 with *err otherwise: why it cannot serve, how its one transfer
  * failed, that no client came, or (ERROR_INTERRUPTED) that a second signal came. Errors of
- * sessions are printed as they occur.
+ * sessions are printed as they occur, and so is the document of each (document.h); *told: *err is one
+ * that a session's document has.
  */
-int server_run(const struct server_job *job, struct error *err);
+int server_run(const struct server_job *job, bool *told, struct error *err);
 
 /* The least max_memory that works, in bytes. */
 uint64_t server_least_memory(void);

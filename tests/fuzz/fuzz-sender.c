@@ -149,9 +149,11 @@ static void close_object(void *context, size_t index, struct sender_object *obje
     source_free(object->source);
 }
 
-static void settle_object(void *context, size_t index, const struct error *cause)
+static void settle_object(void *context, size_t index, const struct digest_value *digest,
+                          uint64_t kept, const struct error *cause)
 {
-    (void)context;
+    (void)context, (void)kept;
+    FUZZ_ASSERT((digest != NULL) == (cause == NULL));
     FUZZ_ASSERT(index < server.opens);
     if (cause)
         server.settled_badly++;

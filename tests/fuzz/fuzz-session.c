@@ -72,9 +72,13 @@ static void committing(unsigned index, const uint8_t *content, uint64_t size)
     FUZZ_ASSERT(size == object->told.size && observer_matches(object, content, size));
 }
 
-/* A receiver_committed. */
-static void report(const char *peer, const struct receiver_object *committed)
+/* A receiver_settled. */
+static void report(void *context, const char *peer, const struct receiver_object *committed,
+                   const struct error *cause)
 {
+    (void)context;
+    if (cause)
+        return;
     const struct observed_object *object = observer_report(&observer, committed->name,
                                                            &committed->digest);
     FUZZ_ASSERT(strcmp(peer, client.endpoint.peer) == 0);
@@ -646,7 +650,7 @@ static void run_session(void)
                                      .secret = observer.secret,
                                      .memory = client.memory,
                                      .ready_fd = client.exchange[0],
-                                     .committed = report,
+                                     .settled = report,
                                      .stuck = ignore_stuck};
     FUZZ_ASSERT(endpoint_adopt(&client.endpoint, fake_host_request(&client.far.host), &offered,
                                TIMEOUT, client.stop_fd, &err) == 0);

@@ -52,9 +52,13 @@ static int end(void **state)
 
 static void settle(size_t index, enum error_class class)
 {
+    static const struct digest_value digest = {.bytes = 1, .size = 1};
     const struct error cause = {.class = class};
 
-    delivery_settled(&delivery, index, class == ERROR_NONE ? NULL : &cause);
+    if (class == ERROR_NONE)
+        delivery_settled(&delivery, index, &digest, 0, NULL);
+    else
+        delivery_settled(&delivery, index, NULL, 0, &cause);
 }
 
 static enum error_class try_again(enum error_class class, size_t left)

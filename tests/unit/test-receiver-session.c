@@ -52,9 +52,10 @@ struct bench {
     uint8_t *object; /* PLACED_BYTES, what a placed object is to be */
 };
 
-static void ignore_committed(const char *peer, const struct receiver_object *object)
+static void ignore_settled(void *context, const char *peer, const struct receiver_object *object,
+                           const struct error *cause)
 {
-    (void)peer, (void)object;
+    (void)context, (void)peer, (void)object, (void)cause;
 }
 
 static int setup(void **state)
@@ -74,7 +75,7 @@ static int setup(void **state)
                                         .many = true,
                                         .ready_fd = -1,
                                         .may_map = true,
-                                        .report = ignore_committed,
+                                        .settled = ignore_settled,
                                         .result = &bench->result,
                                         .endpoint = &bench->endpoint,
                                         .slot_count = SLOT_COUNT,

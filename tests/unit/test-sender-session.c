@@ -110,10 +110,13 @@ static void close_file(void *context, size_t index, struct sender_object *object
 }
 
 /* A sender_settled. */
-static void note_settled(void *context, size_t index, const struct error *cause)
+static void note_settled(void *context, size_t index, const struct digest_value *digest,
+                         uint64_t kept, const struct error *cause)
 {
     struct bench *bench = context;
 
+    assert_int_equal(kept, 0);
+    assert_true((digest != NULL) == (cause == NULL));
     assert_false(bench->settled[index]);
     bench->settled[index] = true;
     bench->causes[index] = cause ? cause->class : ERROR_NONE;
