@@ -193,8 +193,14 @@ int options_load_secret(const char *file, struct secret *secret, const struct se
 {
     const char *path = file ? file : getenv("RDMAPUT_SECRET_FILE");
     *result = NULL;
-    if (!path || !path[0])
+    if (!path)
         return 0;
+    /* A script's variable that is not set must not mean that everybody may come in. */
+    if (!path[0]) {
+        error_set(err, ERROR_USAGE, STAGE_OPEN, file ? "--secret-file" : "RDMAPUT_SECRET_FILE",
+                  "names no file");
+        return error_hint(err, "to go without a secret, leave it out");
+    }
     *result = secret;
     return secret_load(secret, path, err);
 }

@@ -105,7 +105,7 @@ int options_plan(const struct options_segment_list *list, enum plan_order order,
 int options_parse_destination(const char *text, struct address *address, struct error *err);
 
 /* The secret of --secret-file FILE (NULL: not given), or else of $RDMAPUT_SECRET_FILE: *result becomes
- * secret, or NULL where neither names a file. secret_forget. -1 with *err (66). */
+ * secret, or NULL where neither is there. secret_forget. -1 with *err (64: it is empty; 66). */
 int options_load_secret(const char *file, struct secret *secret, const struct secret **result,
                         struct error *err);
 
