@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -52,6 +53,13 @@ char *announcement_addresses(const struct listener *listener, bool bound, struct
     error_set_errno(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, ENOMEM,
                     "cannot list the addresses of this host");
     return NULL;
+}
+
+void announcement_withdraw(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+        (void)unlink(path);
 }
 
 int announcement_publish(const char *path, const char *lines, struct error *err)

@@ -15,6 +15,9 @@
  * with *err. */
 char *announcement_addresses(const struct listener *listener, bool bound, struct error *err);
 
+/* A ready file that is there is an earlier server's, and goes. */
+void announcement_withdraw(const char *path);
+
 /* The ready file appears with these lines. 0, or -1 with *err (73). */
 int announcement_publish(const char *path, const char *lines, struct error *err);
 

@@ -221,8 +221,9 @@ static int check_secret(const struct endpoint *endpoint, const struct wire_hello
 void client_hint_secret(struct error *err)
 {
     if (err->class == ERROR_UNAVAILABLE)
-        error_hint(err,
-                   "if the server has a secret, --secret-file names the file with the same one");
+        error_hint(
+            err, "if the server has a secret, --secret-file names the file with the same one; one "
+                 "without takes no client that has one");
 }
 
 static int refused(const struct endpoint *endpoint, const struct wire_hello *hello,

@@ -106,7 +106,7 @@ static const struct argp_option options[] = {
      25},
     {NULL, 0, NULL, 0, "How long:", 30},
     {"once", '1', NULL, 0, "Exit after one admitted transfer, with its status", 30},
-    {"wait", OPTIONS_WAIT, "TIME", 0, "Exit with 75 when no client came within TIME", 30},
+    {"wait", OPTIONS_WAIT, "TIME", 0, "Exit with 75 when no transfer began within TIME", 30},
     {"ready-file", KEY_READY_FILE, "FILE", 0,
      "FILE appears once the server listens, with lines ADDR:PORT, and goes at the end", 30},
     {NULL, 0, NULL, 0, NULL, 0},

@@ -23,10 +23,15 @@ static int bind_error(const struct sockaddr *sa, int errnum, struct error *err)
                   "cannot listen: no RDMA device has that address");
         return error_hint(err, "'rdmaput devices' lists the addresses that do");
     case EADDRNOTAVAIL:
+        error_set_errno(err, ERROR_UNAVAILABLE, STAGE_LISTEN, text, errnum, "cannot listen");
+        if (address_port(sa) == 0)
+            return error_hint(err, "the address is not of this host: see 'rdmaput devices'");
+        /* rdma_cm says so of a port that is in use, too. */
+        return error_hint(err, "the address is not of this host (see 'rdmaput devices'), or the "
+                               "port is in use (--port 0 takes a free one)");
     case EADDRINUSE:
         error_set_errno(err, ERROR_UNAVAILABLE, STAGE_LISTEN, text, errnum, "cannot listen");
-        return error_hint(err, "the port is in use (--port 0 takes a free one), or the address is "
-                               "not of this host (see 'rdmaput devices')");
+        return error_hint(err, "the port is in use; --port 0 takes a free one");
     default:
         return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_LISTEN, text, errnum, "cannot listen");
     }

@@ -73,6 +73,12 @@ static int registration_error(const struct memory *memory, const char *what, int
 int memory_resource_error(struct error *err, const char *subject, int errnum, const char *what)
 {
     char limit[UNITS_TEXT];
+    if (errnum == EMFILE || errnum == ENFILE) {
+        error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, subject, errnum, "cannot create %s",
+                        what);
+        return error_hint(err, "raise the limit of open files: 'ulimit -n', nofile in "
+                               "/etc/security/limits.conf, LimitNOFILE= of a systemd unit");
+    }
     error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, subject, errnum,
                     "cannot create %s, with a limit of locked memory of %s", what,
                     memlock_limit(limit));

@@ -46,7 +46,7 @@ struct limits {
 
 struct receiver {
     struct sink *sink;
-    bool many;
+    bool many, others;
     int ready_fd;
     receiver_settled settled;
     void *context; /* of that */
@@ -663,8 +663,11 @@ static void note_times(struct receiver *receiver, int64_t start)
 
 static int run(struct receiver *receiver, struct error *err)
 {
-    if (connect_session(receiver, err) < 0)
+    if (connect_session(receiver, err) < 0) {
+        if (receiver->others)
+            session_blame_others(err);
         return -1;
+    }
     int64_t start = clock_now();
     int rc = handshake_as_server(&receiver->handshake, &receiver->session, err) == 0 &&
                      transfer(receiver, err) == 0
@@ -676,6 +679,8 @@ static int run(struct receiver *receiver, struct error *err)
         return count_failures(receiver, err);
     }
     note_leftovers(receiver, err);
+    if (receiver->others)
+        session_blame_others(err);
     session_give_up(&receiver->session, err);
     return -1;
 }
@@ -737,6 +742,7 @@ int receiver_run(struct endpoint *endpoint, const struct receiver_job *job,
     receiver->many = (job->hello->flags & WIRE_HELLO_MANY) != 0;
     receiver->handshake = (struct handshake){.secret = job->secret, .hello = *job->hello};
     receiver->memory_limit = job->memory;
+    receiver->others = job->others;
     receiver->ready_fd = job->ready_fd;
     receiver->settled = job->settled;
     receiver->context = job->context;

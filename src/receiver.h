@@ -45,6 +45,7 @@ struct receiver_job {
     int ready_fd; /* where READY goes, the connection of an exchange; -1: a message like any other */
     receiver_settled settled;
     uint64_t memory; /* bytes that the session may pin: receiver_least_memory or more */
+    bool others;     /* are served besides */
     /*
      * Called when the session has ended with *err and the connection is gone, but storage does not
      * answer: receiver_run waits for it as long as it takes. What came of the session until then is

@@ -44,12 +44,33 @@ struct sink_object {
     uint64_t recalled; /* where the last replacement_recall ended */
 };
 
+/* What mends it. */
+static const char *remedy(int errnum)
+{
+    switch (errnum) {
+    case ENOENT:
+    case ENOTDIR:
+        return "its directory must exist";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return "the directory must be writable";
+    case ENOSPC:
+    case EDQUOT:
+        return "make room there";
+    case EFBIG:
+        return "raise the limit of a file's size: 'ulimit -f', or that of the file system";
+    default:
+        return "the directory must exist, be writable and have room";
+    }
+}
+
 int replacement_cannot_create(const char *shown, int errnum, struct error *err)
 {
     error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, shown, errnum, "cannot create");
     if (err->class == ERROR_RESOURCE)
         return -1;
-    return error_hint(err, "the directory must exist, be writable and have room");
+    return error_hint(err, "%s", remedy(errnum));
 }
 
 int replacement_exists(const char *shown, enum error_stage stage, struct error *err)

@@ -2,6 +2,7 @@
 
 #include "retry.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sys/random.h>
 
@@ -22,11 +23,24 @@ static unsigned pause_ms(unsigned done)
     return ms - ms / 4 + random % (ms / 2 + 1);
 }
 
+static bool leads_nowhere(const struct error *err)
+{
+    return err->class == ERROR_UNAVAILABLE &&
+           (err->errnum == ENETUNREACH || err->errnum == EHOSTUNREACH || err->errnum == ENETDOWN ||
+            err->errnum == ENODEV);
+}
+
+/* Whether it may have passed in a while. */
+static bool may_pass(const struct retry *retry, const struct error *err)
+{
+    return err->class == ERROR_TEMPORARY || (retry->done > 0 && leads_nowhere(err));
+}
+
 bool retry_after(struct retry *retry, struct error *err)
 {
     char time[UNITS_TEXT];
     struct pollfd fd = {.fd = signals_fd(), .events = POLLIN};
-    if (err->class != ERROR_TEMPORARY || retry->done >= retry->most)
+    if (!may_pass(retry, err) || retry->done >= retry->most)
         return false;
     unsigned ms = pause_ms(retry->done++);
     log_note("%s%s%s", err->subject, err->subject[0] ? ": " : "", err->text);

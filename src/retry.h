@@ -14,7 +14,8 @@ struct retry {
 };
 
 /*
- * Whether to try again after *err: says so, and waits for 1 s, then 2 s, and so on, up to a minute,
+ * Whether to try again after *err, which is ERROR_TEMPORARY, or, once that was so before, a network
+ * that leads nowhere, as while this host's own link is down: says so, and waits for 1 s, then 2 s, and so on, up to a minute,
  * each a little more or less, so that clients that were refused together do not come back together.
  * true, with *err cleared; false: *err stays, or is ERROR_INTERRUPTED when a signal ended the wait.
  */

@@ -24,6 +24,7 @@
 #include "log.h"
 #include "receiver.h"
 #include "report.h"
+#include "session.h"
 #include "signals.h"
 #include "units.h"
 #include "wire.h"
@@ -45,6 +46,7 @@ struct serving {
     struct endpoint endpoint;
     struct budget_share share;
     bool one_sided; /* a `post` into the region */
+    bool others;    /* were served when it began */
     struct wire_hello hello;
     int exchange_fd;               /* -1: none */
     struct receiver_result result; /* of a write session */
@@ -205,6 +207,7 @@ static int serve_write(struct serving *serving)
         .secret = serving->server->admission.secret,
         .ready_fd = serving->exchange_fd,
         .memory = serving->share.bytes,
+        .others = serving->others,
         .settled = note_object,
         .stuck = end_without_storage,
         .context = serving,
@@ -327,6 +330,7 @@ static int begin_session(struct server *server, struct request *request, struct 
     serving->exchange_fd = request->exchange_fd;
     serving->one_sided = request->one_sided;
     serving->hello = request->hello;
+    serving->others = server->budget.count > 1;
     if (endpoint_adopt(&serving->endpoint, id, &request->conn, server->job->timeout,
                        server->abort_fd, &failed) == 0) {
         int rc = start_session(serving);
@@ -338,6 +342,8 @@ static int begin_session(struct server *server, struct request *request, struct 
         error_set_errno(&failed, ERROR_RESOURCE, STAGE_CONNECT, serving->endpoint.peer, rc,
                         "cannot start a session");
     }
+    if (serving->others)
+        session_blame_others(&failed);
     log_error(&failed);
     refuse(id, &failed);
     endpoint_close(&serving->endpoint);
@@ -495,7 +501,7 @@ static int wait_for_work(struct server *server)
 static int nobody_came(const struct server *server, struct error *err)
 {
     char time[UNITS_TEXT];
-    return error_set(err, ERROR_TEMPORARY, STAGE_LISTEN, NULL, "no client came within %s",
+    return error_set(err, ERROR_TEMPORARY, STAGE_LISTEN, NULL, "no transfer began within %s",
                      units_format_time(server->job->wait, time));
 }
 
@@ -582,6 +588,8 @@ static int announce(struct server *server, struct error *err)
 static int open_server(struct server *server, struct error *err)
 {
     const struct server_job *job = server->job;
+    if (job->ready_file)
+        announcement_withdraw(job->ready_file);
     server->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (server->abort_fd < 0 || server->done_fd < 0)

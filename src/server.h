@@ -36,7 +36,7 @@ struct server_job {
 /*
  * Serves until a signal comes, or as once and wait say. 0 when it was drained by a signal or its
  * one transfer succeeded. -1 with *err otherwise: why it cannot serve, how its one transfer
- * failed, that no client came, or (ERROR_INTERRUPTED) that a second signal came. Errors of
+ * failed, that none began, or (ERROR_INTERRUPTED) that a second signal came. Errors of
  * sessions are printed as they occur, and so is the document of each (document.h); *told: *err is one
  * that a session's document has.
  */

@@ -477,6 +477,17 @@ void session_describe(const struct session *session, const struct error *reason,
     snprintf(message->error.hint, sizeof message->error.hint, "%s", reason->hint);
 }
 
+void session_blame_others(struct error *err)
+{
+    struct error cause = *err;
+    if (cause.class != ERROR_RESOURCE)
+        return;
+    error_clear(err);
+    error_set(err, ERROR_TEMPORARY, cause.stage, cause.subject, "busy with other sessions: %s",
+              cause.text);
+    error_hint(err, "try again when one has ended, or have --retry do so");
+}
+
 void session_give_up(struct session *session, const struct error *reason)
 {
     struct wire_message message = {.type = WIRE_ERROR};

@@ -108,6 +108,10 @@ void session_understand(const struct session *session, const struct wire_message
  * session_close has only the rest of that second then. */
 void session_give_up(struct session *session, const struct error *reason);
 
+/* Where something has run out here (ERROR_RESOURCE) and others are served, they have it: *err becomes
+ * ERROR_TEMPORARY and says so. */
+void session_blame_others(struct error *err);
+
 /* Waits, within the timeout, until all that was posted has completed: disconnecting would take back
  * what is still under way. */
 void session_flush(struct session *session);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fdio.h"
@@ -42,13 +43,23 @@ static int check_name(const struct sink_dir *dir, const char *name, struct error
     return error_hint(err, "a name is a path below the server's directory: a/b/c");
 }
 
+/* The descriptor stays good, and nothing can be found through it any more. */
+static int check_root(const struct sink_dir *dir, struct error *err)
+{
+    struct stat st;
+    if (fstat(dir->fd, &st) < 0 || st.st_nlink > 0)
+        return 0;
+    error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, dir->path, "that directory was removed");
+    return error_hint(err, "make it again, and start the server anew");
+}
+
 static struct sink_object *dir_begin(struct sink *sink, const struct sink_request *request,
                                      int stop_fd, struct error *err)
 {
     struct sink_dir *dir = (struct sink_dir *)sink;
     char shown[192];
     size_t len = strlen(dir->path);
-    if (check_name(dir, request->name, err) < 0)
+    if (check_name(dir, request->name, err) < 0 || check_root(dir, err) < 0)
         return NULL;
     snprintf(shown, sizeof shown, "%s%s%s", dir->path, dir->path[len - 1] == '/' ? "" : "/",
              request->name);

@@ -55,7 +55,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 }
 
 @test "the help of a command lists the options that exist, and no others" {
-  local common=(--help --quiet --timeout --trace --usage --verbose --version)
+  local common=(--help --json --json-file --quiet --timeout --trace --usage --verbose --version)
   assert_equal "$(options_in_help devices)" "$(in_order "${common[@]}")"
   assert_equal "$(options_in_help write)" "$(in_order "${common[@]}" \
     --bind --exchange --exchange-port --literal --map --null --plan --port --preserve --resume \
@@ -105,10 +105,10 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "options of later releases are refused with 64" {
   local option
   make_file a 10
-  for option in --json --connections=2 --direct --progress=never --progress-fd=3 --rsh=ssh --tos=1; do
+  for option in --connections=2 --direct --progress=never --progress-fd=3 --rsh=ssh --tos=1; do
     refused 64 "${option%%=*}" write "$option" a host
   done
-  for option in --json --no-check; do
+  for option in --no-check; do
     refused 64 "${option%%=*}" serve "$option" a
   done
   refused 64 --json devices --json
@@ -641,7 +641,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   mkdir d
   mkfifo fifo
   make_file a 10
-  refused_with_hint 73 writable serve missing/file
+  refused_with_hint 73 "must exist" serve missing/file
   refused_with_hint 73 writable serve missing/
   refused_with_hint 73 writable serve a/
   refused_with_hint 73 --in-place serve fifo

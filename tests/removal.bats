@@ -125,3 +125,28 @@ LISTENER_REMOVED='the RDMA device that the server listens on was removed'
   for name in new whole; do assert_same source "target/$name"; done
   stop_server
 }
+
+@test "--retry goes on while the network leads nowhere for a time, once it has led somewhere" {
+  local away=10.77.77.1
+  ip addr add $away/32 dev "$netdev"
+  server_bind='' start_server --region 1K
+  wait_for has_device $away
+  dest=$addr:$port start_slow_client
+  make_file a 10
+  start_process patient "$RDMAPUT" write --retry 20 a "$away:$port"
+  local patient=$process_pid patient_err=$process_err
+  wait_for_text "$patient_err" '(1 of 20)'
+  ip addr del $away/32 dev "$netdev"
+  wait_for_text "$patient_err" 'cannot resolve address: '
+  ip addr add $away/32 dev "$netdev"
+  end_slow_client
+  assert_equal "$client_status" 0
+  wait_process "$patient" 60
+  assert_equal "$process_status" 0
+  ip addr del $away/32 dev "$netdev"
+  stop_server
+  run --separate-stderr rdmaput write --retry 3 a "$away:$port"
+  assert_equal "$status" 69
+  [[ $stderr != *'trying again'* ]] || fail "$stderr"
+}
+has_device() { "$RDMAPUT" devices | grep -q "address *$1\$"; }

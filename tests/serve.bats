@@ -61,6 +61,14 @@ assert_log() { [[ $(< "$server_err") == *"$1"* ]] || fail "'$1' is not in: $(< "
   assert_dir_holds out
 }
 
+@test "a ready file that a killed server left is gone before another listens" {
+  echo "$addr:1" > ready
+  ends_with 75 'no transfer began' --wait 300ms --bind "$addr" --port 0 --ready-file ready out/f
+  echo "$addr:1" > ready
+  ends_with 69 'cannot listen' --bind 192.0.2.1 --port 0 --ready-file ready out/f
+  [ ! -e ready ]
+}
+
 # bats test_tags=device
 @test "a port in use is 69, and an address without a device" {
   start_server out/f
@@ -167,8 +175,8 @@ become_nobody() {
 }
 
 # bats test_tags=fast
-@test "--wait ends with 75 when no client came" {
-  within 10000 ends_with 75 'no client came within 300 ms' --wait 300ms --bind "$addr" --port 0 --ready-file ready out/f
+@test "--wait ends with 75 when no transfer began" {
+  within 10000 ends_with 75 'no transfer began within 300 ms' --wait 300ms --bind "$addr" --port 0 --ready-file ready out/f
   [ "$elapsed_ms" -ge 300 ] || fail "ended after $elapsed_ms ms"
   assert_not_exist ready
   assert_dir_holds out

@@ -136,6 +136,16 @@ static void test_the_directory_is_opened_once(void **state)
     assert_int_equal(sandbox_count_all("outside"), 0);
 }
 
+static void test_a_directory_that_was_removed_takes_nothing(void **state)
+{
+    struct bench *bench = *state;
+
+    assert_int_equal(rmdir("dir"), 0);
+    assert_refused(bench, "a", "that directory was removed");
+    assert_int_equal(mkdir("dir", 0755), 0);
+    assert_refused(bench, "a", "that directory was removed");
+}
+
 static void test_an_object_without_a_name_is_refused(void **state)
 {
     struct bench *bench = *state;
@@ -308,6 +318,7 @@ int main(void)
         TEST(test_a_sink_says_what_it_is),
         TEST(test_objects_appear_below),
         TEST(test_the_directory_is_opened_once),
+        TEST(test_a_directory_that_was_removed_takes_nothing),
         TEST(test_an_object_without_a_name_is_refused),
         TEST(test_hostile_names_are_refused),
         TEST(test_names_through_or_to_links_are_refused),
