@@ -111,7 +111,6 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   for option in --no-check; do
     refused 64 "${option%%=*}" serve "$option" a
   done
-  refused 64 --json post --json a host
 }
 
 # ---- segments -----------------------------------------------------------------------------------
