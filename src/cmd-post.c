@@ -12,6 +12,7 @@
 #include "log.h"
 #include "options.h"
 #include "poster.h"
+#include "progress.h"
 #include "report.h"
 #include "retry.h"
 #include "ticket.h"
@@ -27,6 +28,7 @@ struct arguments {
     struct options_common common;
     struct options_connect connect;
     struct options_segments segments;
+    struct options_progress progress;
     struct options_arguments positional;
     const char *target; /* TICKET, or HOST[:PORT] */
     bool has_addr, has_rkey;
@@ -104,7 +106,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->segments;
         state->child_inputs[1] = &arguments->connect;
-        state->child_inputs[2] = &arguments->common;
+        state->child_inputs[2] = &arguments->progress;
+        state->child_inputs[3] = &arguments->common;
         return 0;
     case KEY_REMOTE_ADDR:
         arguments->remote_addr = options_number(state, "--remote-addr", arg, UINT64_MAX);
@@ -134,6 +137,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {
     {&options_segments_argp, 0, NULL, 0},
     {&options_connect_argp, 0, NULL, 0},
+    {&options_progress_argp, 0, NULL, 0},
     {&options_common_argp, 0, NULL, 0},
     {NULL, 0, NULL, 0},
 };
@@ -225,6 +229,16 @@ static void close_content(struct content *content)
     content->source = NULL;
 }
 
+static struct progress progress;
+static struct progress_state state;
+
+/* A poster_job's progressed. */
+static int64_t note_progress(uint64_t bytes, uint64_t total)
+{
+    state = (struct progress_state){.bytes = bytes, .total = total};
+    return progress_note(&progress, &state);
+}
+
 /* What an attempt came to; the one before it is forgotten. */
 static void describe(const char *destination, const struct poster_result *result)
 {
@@ -257,10 +271,13 @@ static int post(const struct arguments *arguments, const struct region_address *
         .plan = content->plan,
         .source = content->source,
         .completed = print_completion,
+        .progressed = note_progress,
         .leave = finish,
     };
     completions = document ? json_object_new_array() : NULL;
+    progress_init(&progress, arguments->progress.when, arguments->progress.fd);
     int rc = poster_run(&job, &result, err);
+    progress_end(&progress, &state);
     describe(job.target.host, &result);
     if (rc < 0)
         return -1;
@@ -299,6 +316,7 @@ int cmd_post(int argc, char **argv, struct error *err)
     struct content content = {.source = NULL};
     struct region_address region = {.address = {.name = NULL}};
     options_common_init(&arguments.common);
+    options_progress_init(&arguments.progress);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (options_common_apply(&arguments.common, "post", NULL, &document, err) < 0)
         return -1;

@@ -37,6 +37,7 @@ struct arguments {
     struct options_common common;
     struct options_connect connect;
     struct options_segments segments;
+    struct options_progress progress;
     struct options_arguments positional;
     const char *dest, *secret_file;
     bool plan_only;
@@ -103,7 +104,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->segments;
         state->child_inputs[1] = &arguments->connect;
-        state->child_inputs[2] = &arguments->common;
+        state->child_inputs[2] = &arguments->progress;
+        state->child_inputs[3] = &arguments->common;
         return 0;
     case 't':
         arguments->dest = arg;
@@ -154,6 +156,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {
     {&options_segments_argp, 0, NULL, 0},
     {&options_connect_argp, 0, NULL, 0},
+    {&options_progress_argp, 0, NULL, 0},
     {&options_common_argp, 0, NULL, 0},
     {NULL, 0, NULL, 0},
 };
@@ -270,6 +273,7 @@ static int send_objects(const struct delivery *delivery, const struct sender_job
 {
     struct sender_result result;
     int rc = sender_run(job, &result, err);
+    progress_end(delivery->progress, &delivery->state);
     describe(delivery, &result);
     if (rc < 0)
         return -1;
@@ -309,6 +313,7 @@ static int deliver(const struct arguments *arguments, struct delivery *delivery,
         .open = delivery_open,
         .close = delivery_close,
         .settled = delivery_settled,
+        .progressed = delivery_progressed,
         .context = delivery,
         .leave = finish,
     };
@@ -354,12 +359,16 @@ int cmd_write(int argc, char **argv, struct error *err)
 {
     struct arguments arguments = {.dest = NULL};
     options_common_init(&arguments.common);
+    options_progress_init(&arguments.progress);
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     struct json_object *document;
     if (options_common_apply(&arguments.common, "write", arguments.plan_only ? "the plan" : NULL,
                              &document, err) < 0)
         return -1;
+    struct progress progress;
+    progress_init(&progress, arguments.progress.when, arguments.progress.fd);
     struct delivery delivery = {.dest = arguments.dest,
+                                .progress = &progress,
                                 .document = document,
                                 .dense = arguments.dense,
                                 .preserve = arguments.preserve,

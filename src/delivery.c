@@ -229,6 +229,22 @@ void delivery_close(void *context, size_t index, struct sender_object *result)
     delivery_close_sources(object);
 }
 
+int64_t delivery_progressed(void *context, uint64_t bytes, size_t committed)
+{
+    struct delivery *delivery = context;
+    struct progress_state *state = &delivery->state;
+    const struct plan *plan = delivery->many ? NULL : delivery->objects[0].plan;
+    state->bytes = bytes;
+    state->objects = committed;
+    state->of_objects = delivery->order_count;
+    /* Of many, each file's size is known only once it is opened. */
+    if (delivery->many)
+        state->total = PROGRESS_UNKNOWN;
+    else if (plan)
+        state->total = plan_bytes(plan);
+    return progress_note(delivery->progress, state);
+}
+
 static void keep_cause(struct delivery_object *object, const struct error *cause)
 {
     free(object->cause);

@@ -13,6 +13,7 @@
 #include "error.h"
 #include "options.h"
 #include "plan.h"
+#include "progress.h"
 #include "segment.h"
 #include "sender.h"
 #include "source.h"
@@ -34,6 +35,8 @@ struct delivery_object {
 
 struct delivery {
     const char *dest;             /* as it was given */
+    struct progress *progress;    /* not owned */
+    struct progress_state state;  /* of that, as it was told last */
     struct json_object *document; /* not owned; what is told of it; NULL: nothing */
     bool dense, preserve, resume;
     struct address address;
@@ -68,6 +71,9 @@ int delivery_open(void *context, size_t index, struct sender_object *result, str
 void delivery_close(void *context, size_t index, struct sender_object *result);
 void delivery_settled(void *context, size_t index, const struct digest_value *digest, uint64_t kept,
                       const struct error *cause);
+
+/* A sender_progressed: tells delivery->progress. */
+int64_t delivery_progressed(void *context, uint64_t bytes, size_t committed);
 
 /* Adds what was delivered so far to a document, each object by its name. */
 void delivery_describe(const struct delivery *delivery, struct json_object *document);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,8 +20,12 @@
 #define LINE_SIZE 4096 /* PIPE_BUF: a pipe takes the line whole */
 #define RECHECK_MS 100
 #define PREFIX "rdmaput: "
+#define STATUS_SIZE 256
+#define CLEAR "\r\033[K" /* ECMA-48: to the line's start, and its rest erased */
 
 static enum log_level current_level = LOG_NORMAL;
+static char status[STATUS_SIZE];
+static pthread_mutex_t status_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void log_set_level(enum log_level level)
 {
@@ -46,20 +51,42 @@ static bool await_room(void)
     return true;
 }
 
+/* What stays below all lines, in a copy, since threads print, too. */
+static void copy_status(char copy[STATUS_SIZE])
+{
+    pthread_mutex_lock(&status_lock);
+    memcpy(copy, status, STATUS_SIZE);
+    pthread_mutex_unlock(&status_lock);
+}
+
 static void print_args(const char *fmt, va_list args)
 {
-    char line[LINE_SIZE] = PREFIX;
+    char line[LINE_SIZE] = PREFIX, below[STATUS_SIZE], all[sizeof CLEAR + LINE_SIZE + STATUS_SIZE];
     int saved_errno = errno;
     size_t len;
 
     /* One byte stays free for the line end. */
     vsnprintf(line + strlen(PREFIX), sizeof(line) - strlen(PREFIX) - 1, fmt, args);
     error_mask(line);
-    len = strlen(line);
-    line[len++] = '\n';
+    copy_status(below);
+    len = (size_t)snprintf(all, sizeof all, "%s%s\n%s", below[0] ? CLEAR : "", line, below);
     if (await_room())
-        fdio_write(STDERR_FILENO, line, len);
+        fdio_write(STDERR_FILENO, all, len);
     errno = saved_errno;
+}
+
+void log_status(const char *text)
+{
+    char all[sizeof CLEAR + STATUS_SIZE];
+    int len;
+
+    pthread_mutex_lock(&status_lock);
+    bool was_there = status[0] != '\0';
+    snprintf(status, sizeof status, "%s", text);
+    len = snprintf(all, sizeof all, "%s%s", CLEAR, status);
+    pthread_mutex_unlock(&status_lock);
+    if ((was_there || text[0]) && await_room())
+        fdio_write(STDERR_FILENO, all, (size_t)len);
 }
 
 static void print(const char *fmt, ...)

@@ -35,6 +35,10 @@ void log_success(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A line that is printed with -v. */
 void log_verbose(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* A line that stays the last one on a terminal, drawn at once, and again below each line that is printed;
+ * cut at 255 bytes. An empty one takes it away. */
+void log_status(const char *text);
+
 /* A line that is printed with --trace. */
 void log_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

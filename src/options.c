@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,6 +173,53 @@ static error_t parse_connect(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp options_connect_argp = {.options = connect_options, .parser = parse_connect};
+
+/* ---- progress ------------------------------------------------------------------------------ */
+
+static const struct argp_option progress_options[] = {
+    {"progress", OPTIONS_PROGRESS, "WHEN", 0,
+     "Show how far it is, from what the peer has acknowledged: auto (on a terminal, after a second), "
+     "always, never",
+     80},
+    {"progress-fd", OPTIONS_PROGRESS_FD, "N", 0,
+     "Write that to descriptor N, as a line of JSON each second", 80},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static enum progress_when parse_when(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "always") == 0)
+        return PROGRESS_ALWAYS;
+    if (strcmp(text, "never") != 0 && strcmp(text, "auto") != 0)
+        argp_error(state, "--progress: '%s' is neither auto, always nor never", text);
+    return strcmp(text, "never") == 0 ? PROGRESS_NEVER : PROGRESS_AUTO;
+}
+
+static error_t parse_progress(int key, char *arg, struct argp_state *state)
+{
+    struct options_progress *options = state->input;
+    int flags;
+    switch (key) {
+    case OPTIONS_PROGRESS:
+        options->when = parse_when(state, arg);
+        return 0;
+    case OPTIONS_PROGRESS_FD:
+        options->fd = (int)options_number(state, "--progress-fd", arg, INT_MAX);
+        flags = fcntl(options->fd, F_GETFL);
+        if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+            argp_error(state, "--progress-fd: descriptor %s is not open for writing", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp options_progress_argp = {.options = progress_options, .parser = parse_progress};
+
+void options_progress_init(struct options_progress *options)
+{
+    *options = (struct options_progress){.when = PROGRESS_AUTO, .fd = -1};
+}
 
 int options_parse_destination(const char *text, struct address *address, struct error *err)
 {

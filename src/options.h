@@ -14,6 +14,7 @@
 #include "client.h"
 #include "error.h"
 #include "plan.h"
+#include "progress.h"
 #include "secret.h"
 #include "segment.h"
 #include "source.h"
@@ -30,6 +31,8 @@ enum {
     OPTIONS_RETRY,
     OPTIONS_SEGMENTS_FROM,
     OPTIONS_LITERAL,
+    OPTIONS_PROGRESS,
+    OPTIONS_PROGRESS_FD,
     OPTIONS_OWN_KEYS,
 };
 
@@ -53,12 +56,19 @@ struct options_segments {
     bool literal;
 };
 
+struct options_progress {
+    enum progress_when when;
+    int fd; /* -1: none */
+};
+
 /* Children for the commands' argps; the input of each is its struct, set by options_*_init. */
 extern const struct argp options_common_argp;
 extern const struct argp options_connect_argp;
 extern const struct argp options_segments_argp;
+extern const struct argp options_progress_argp;
 
 void options_common_init(struct options_common *options);
+void options_progress_init(struct options_progress *options);
 /* Makes -v, -q, --trace, --json and --json-file take effect, and begins the command's document
  * (finish_with), which is *document, too, or NULL where none is wanted. data: what standard output
  * carries, in words, where no document may go; NULL: nothing. -1 with *err (64, 73). */

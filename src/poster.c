@@ -404,13 +404,15 @@ static int transfer(struct poster *poster, struct error *err)
             take_loads(poster, err) < 0)
             return -1;
         load_more(poster);
+        int64_t moment = poster->job->progressed(poster->writer.bytes_retired,
+                                                 plan_bytes(poster->job->plan));
         bool due = poster->writer.used > 0;
         if (poster->loaded_all && !loading(poster) && !due)
             return 0;
         int count = reap(poster, err);
         if (count < 0)
             return -1;
-        if (count == 0 && wait_for_more(poster, due, true, CLOCK_NEVER, err) < 0)
+        if (count == 0 && wait_for_more(poster, due, true, moment, err) < 0)
             return -1;
     }
 }

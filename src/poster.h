@@ -33,6 +33,9 @@ struct poster_job {
     struct source *source;
     /* Called for each completion of an RDMA write, in order. */
     void (*completed)(uint64_t wr_id, uint64_t bytes, const char *status);
+    /* Called each time something may have changed: bytes of completed work requests, of so many
+     * (PLAN_UNKNOWN). Returns when it is to be called again at the latest (clock.h). */
+    int64_t (*progressed)(uint64_t bytes, uint64_t total);
     /* As sender_job's (sender.h). */
     void (*leave)(const struct error *err) __attribute__((noreturn));
 };

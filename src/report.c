@@ -49,6 +49,24 @@ void report_received(const char *peer, const struct receiver_object *object)
                 object->kept ? units_format_size(object->kept, kept) : "");
 }
 
+static unsigned percent(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
+}
+
+/* What a session waited for most, of what it could not go on without. */
+static void report_waits(const char *destination, const struct sender_waits *waits, uint64_t ns)
+{
+    unsigned source = percent(waits->source, ns), fabric = percent(waits->fabric, ns);
+    unsigned there = percent(waits->destination, ns);
+    const char *most = source >= fabric && source >= there ? "the source"
+                       : fabric >= there                   ? "the fabric"
+                                                           : "the destination";
+    log_success("%s: held back most by %s: waited for the source %u %%, the fabric %u %%, the "
+                "destination %u %% of the time",
+                destination, most, source, fabric, there);
+}
+
 void report_sent(const char *destination, const struct sender_result *result)
 {
     char text[128], checksum[2 * DIGEST_BYTES + 1], sent[UNITS_TEXT], kept[UNITS_TEXT];
@@ -58,6 +76,7 @@ void report_sent(const char *destination, const struct sender_result *result)
                     digest_format(&result->digest, checksum));
     else
         log_success("%s: delivered %zu objects, %s", destination, result->committed, text);
+    report_waits(destination, &result->waits, result->duration_ns);
     log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64 ", chunks %" PRIu64,
                 destination, result->work_requests, result->gather_entries, result->chunks);
     if (result->kept > 0)

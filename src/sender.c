@@ -95,17 +95,18 @@ struct sender {
     size_t next;           /* index of the next object to be opened */
     uint32_t opened, done; /* objects at the server */
     struct pending pending[WIRE_MAX_OBJECTS];
-    bool confirmed;    /* the server need not confirm the present object */
-    uint64_t kept;     /* bytes the server has of the present object */
-    uint64_t unread;   /* bytes of the present object, PLAN_UNKNOWN for a stream */
-    bool placing;      /* slots are ranges of the present object */
-    bool placed_all;   /* an ordinary slot came back: the server places no more */
-    uint64_t load_at;  /* while placing: where the next load begins */
-    uint64_t place_at; /* likewise: where the next range does */
-    uint32_t placed;   /* objects: once so many have a DONE, no PLACE of them comes any more */
-    bool loaded_all;   /* the last load came back */
-    unsigned loading;  /* loads at the worker */
-    bool hashing;      /* recall_task is at the worker */
+    bool confirmed;       /* the server need not confirm the present object */
+    uint64_t kept;        /* bytes the server has of the present object */
+    uint64_t kept_in_all; /* and had of all that were begun, as both ends have found */
+    uint64_t unread;      /* bytes of the present object, PLAN_UNKNOWN for a stream */
+    bool placing;         /* slots are ranges of the present object */
+    bool placed_all;      /* an ordinary slot came back: the server places no more */
+    uint64_t load_at;     /* while placing: where the next load begins */
+    uint64_t place_at;    /* likewise: where the next range does */
+    uint32_t placed;      /* objects: once so many have a DONE, no PLACE of them comes any more */
+    bool loaded_all;      /* the last load came back */
+    unsigned loading;     /* loads at the worker */
+    bool hashing;         /* recall_task is at the worker */
     struct error first_failure; /* of many objects */
     int64_t sent_all_at;        /* clock.h: when the last END was sent; 0: none was */
 };
@@ -352,6 +353,7 @@ static void begin_sending(struct sender *sender)
     for (unsigned i = 0; i < sender->window.count; i++)
         sender->tasks[i].load.size = size;
     present(sender)->kept = digest_bytes(sender->loader.digest);
+    sender->kept_in_all += present(sender)->kept;
     sender->unread = plan_bytes(plan);
     if (sender->unread != PLAN_UNKNOWN)
         sender->unread -= present(sender)->kept;
@@ -839,12 +841,21 @@ static enum session_next wait_next(struct sender *sender, struct wire_message *m
     return next;
 }
 
+static void tell_state(struct sender *sender)
+{
+    const struct sender_job *job = sender->job;
+    if (job->progressed)
+        sender->session.wake_at = job->progressed(job->context, sender->result->acknowledged + sender->kept_in_all,
+                        sender->result->committed);
+}
+
 static int transfer(struct sender *sender, struct error *err)
 {
     struct wire_message message;
     for (;;) {
         if (take_tasks(sender, err) < 0 || advance(sender, err) < 0)
             return -1;
+        tell_state(sender);
         if (is_finished(sender))
             return 0;
         switch (wait_next(sender, &message, err)) {

@@ -46,6 +46,11 @@ typedef void (*sender_close)(void *context, size_t index, struct sender_object *
 typedef void (*sender_settled)(void *context, size_t index, const struct digest_value *digest,
                                uint64_t kept, const struct error *cause);
 
+/* How far the session is, each time something may have changed: bytes that the server has stored or had
+ * before, of all objects, and objects that it has committed. On the calling thread. Returns when it is
+ * to be called again at the latest (clock.h). */
+typedef int64_t (*sender_progressed)(void *context, uint64_t bytes, size_t committed);
+
 struct sender_job {
     struct client_target target;
     const struct secret *secret;            /* to be proved, by both ends; NULL: none */
@@ -59,6 +64,7 @@ struct sender_job {
     sender_open open;
     sender_close close;
     sender_settled settled;
+    sender_progressed progressed; /* NULL: not wanted */
     void *context;
     /* Ends the process with the session's error, which it is called with when a file's storage does
      * not answer: a thread still uses what belongs to the session. */

@@ -421,10 +421,12 @@ enum session_next session_next(struct session *session, int worker_fd, struct wi
             return SESSION_ERROR;
         if (session->due_by < moment)
             moment = session->due_by;
+        if (session->wake_at > 0 && session->wake_at < moment)
+            moment = session->wake_at;
         int worker = wait_until(session, worker_fd, moment, err);
         if (worker < 0)
             return SESSION_ERROR;
-        if (worker > 0)
+        if (worker > 0 || (session->wake_at > 0 && clock_now() >= session->wake_at))
             return SESSION_WORKER;
     }
 }

@@ -36,6 +36,7 @@ struct session {
     uint64_t timeout;  /* ns */
     int64_t due_by;    /* clock.h: when a message must have come that is due; CLOCK_NEVER */
     int64_t heard_at;  /* clock.h: when the last message came */
+    int64_t wake_at;   /* clock.h: when session_next returns at the latest; 0: not for the time */
     int64_t leave_by;  /* clock.h: when the connection is to be left; CLOCK_NEVER: it is not */
     bool talking;      /* a message went either way: before, only the client may speak (iWARP) */
     bool heard;        /* something came from the peer */
@@ -73,7 +74,7 @@ enum session_next {
 
 /*
  * Waits for the next thing to do: a message (in *message; PING, PONG and ERROR are dealt with
- * here), or worker_fd (negative: none) is readable. Messages that have come go first, but no flood
+ * here), or worker_fd (negative: none) is readable; SESSION_WORKER at session->wake_at, too. Messages that have come go first, but no flood
  * of PINGs keeps a caller from its worker, or from a deadline. SESSION_ERROR with *err when the
  * session is over: the peer gave up, went away, kept silent for the timeout, or a signal came.
  */
