@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,19 @@ static int lookup_errno(int rc)
     return rc == EAI_MEMORY ? ENOMEM : rc == EAI_SYSTEM ? errno : 0;
 }
 
+/* Each network device has a network of such addresses. */
+static int check_zone(const struct sockaddr *sa, const char *host, struct error *err)
+{
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)sa;
+    if (sa->sa_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ||
+        in6->sin6_scope_id != 0)
+        return 0;
+    error_set(
+        err, ERROR_USAGE, STAGE_RESOLVE_ADDRESS, host,
+        "a link-local address needs a zone, the network device of this host that leads there");
+    return error_hint(err, "such as '%s%%eth0', in brackets where a HOST is due", host);
+}
+
 int client_parse_bind(const char *text, struct sockaddr_storage *addr, struct error *err)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found;
@@ -36,7 +50,7 @@ int client_parse_bind(const char *text, struct sockaddr_storage *addr, struct er
     }
     memcpy(addr, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    return 0;
+    return check_zone((struct sockaddr *)addr, text, err);
 }
 
 static int look_up(const struct client_target *target, struct addrinfo **found, struct error *err)
@@ -126,6 +140,8 @@ static int try_endpoint(void *context, const struct sockaddr *dest, int64_t dead
 {
     const struct connecting *job = context;
     struct endpoint *endpoint = job->endpoint;
+    if (check_zone(dest, job->target->host, err) < 0)
+        return -1;
     if (job->src && job->src->sa_family != dest->sa_family)
         return error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, job->target->host,
                          "--bind names an address of another family than the host's");

@@ -356,6 +356,13 @@ static int queue_pair_error(const struct endpoint *endpoint, int errnum, struct 
     if (endpoint->adopted && errnum == EINVAL)
         return error_set_errno(err, ERROR_TEMPORARY, STAGE_CONNECT, endpoint->peer, errnum,
                                "cannot create a queue pair; the peer gave up connecting, it seems");
+    if (errnum == EOPNOTSUPP) {
+        error_set_errno(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer, errnum,
+                        "device %s makes no reliable connections (RC queue pairs)",
+                        endpoint->facts.device);
+        return error_hint(err, "some devices, such as EFA, have others only: 'rdmaput devices' "
+                               "lists the rest");
+    }
     return memory_resource_error(err, endpoint->peer, errnum, "a queue pair");
 }
 

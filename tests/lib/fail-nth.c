@@ -4,7 +4,7 @@
  * FAIL_CALL    the function, by its name in the source: malloc, pread, ibv_reg_mr, ibv_post_send, ...
  * FAIL_NTH     which of its calls fails, 1 is the first; none if not set
  * FAIL_ERRNO   the number of the error, where the function has one; a usual one if not set
- * FAIL_FILE    if set, only calls count whose first argument is a descriptor of this file
+ * FAIL_FILE    if not empty, only calls count whose first argument is a descriptor of this file
  * FAIL_REPORT  a file that lines are appended to: "failed NAME NTH ERRNO" when that call fails, and at
  *              the end of the process "NAME COUNT" for each function that was called
  *
@@ -147,7 +147,7 @@ static bool is_of_file(int fd)
 {
     const char *path = getenv("FAIL_FILE");
     struct stat file, opened;
-    return !path || (stat(path, &file) == 0 && fstat(fd, &opened) == 0 &&
+    return !path || !path[0] || (stat(path, &file) == 0 && fstat(fd, &opened) == 0 &&
                      file.st_dev == opened.st_dev && file.st_ino == opened.st_ino);
 }
 
