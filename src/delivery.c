@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "document.h"
+#include "log.h"
 #include "name.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -290,14 +291,34 @@ int delivery_check(struct delivery *delivery, struct error *err)
     return delivery->many ? 0 : delivery_open(delivery, 0, &ignored, err);
 }
 
+/* What may be gone of a stream cannot be sent again: it has failed of what the session did. */
+static void fail_spent(struct delivery_object *object, const struct error *err)
+{
+    if (!object->spent || object->committed || object->failure != ERROR_NONE)
+        return;
+    object->failure = err->class;
+    keep_cause(object, err);
+}
+
 bool delivery_try_again(struct delivery *delivery, const struct error *err, struct error *passing)
 {
     *passing = *err;
-    for (size_t i = 0; i < delivery->order_count; i++)
-        if (delivery->objects[delivery->order[i]].failure == ERROR_TEMPORARY)
+    for (size_t i = 0; i < delivery->order_count; i++) {
+        struct delivery_object *object = &delivery->objects[delivery->order[i]];
+        if (object->failure == ERROR_TEMPORARY)
             passing->class = ERROR_TEMPORARY;
+        fail_spent(object, err);
+    }
     begin_attempt(delivery);
     return delivery->order_count > 0;
+}
+
+static void note_spent(const struct delivery_object *object)
+{
+    char name[WIRE_MAX_NAME + 1];
+    snprintf(name, sizeof name, "%s", object->name);
+    error_mask(name);
+    log_note("%s: not committed, and what was read of a stream cannot be sent again", name);
 }
 
 int delivery_sum_up(const struct delivery *delivery, struct error *err)
@@ -306,8 +327,12 @@ int delivery_sum_up(const struct delivery *delivery, struct error *err)
     enum error_class first = err->class;
     for (size_t i = delivery->count; i-- > 0;) {
         committed += delivery->objects[i].committed;
-        if (!delivery->objects[i].committed && delivery->objects[i].failure != ERROR_NONE)
+        if (delivery->objects[i].committed)
+            continue;
+        if (delivery->objects[i].failure != ERROR_NONE)
             first = delivery->objects[i].failure;
+        if (delivery->objects[i].spent && delivery->objects[i].failure == ERROR_TEMPORARY)
+            note_spent(&delivery->objects[i]);
     }
     if (committed == delivery->count)
         return 0;

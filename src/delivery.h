@@ -80,7 +80,8 @@ void delivery_describe(const struct delivery *delivery, struct json_object *docu
 
 /* An attempt failed of *err. Whether some of it can be tried again, for which the next attempt is
  * prepared; *passing is *err, and ERROR_TEMPORARY when any object failed of that. What has begun to
- * read a stream, is committed or failed for good is not in it. */
+ * read a stream, is committed or failed for good is not in it; the first of these has then failed of
+ * *err. */
 bool delivery_try_again(struct delivery *delivery, const struct error *err, struct error *passing);
 
 /* What all attempts together came to, the last with *err: 0 when all is committed, or -1 with *err of

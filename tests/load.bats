@@ -257,3 +257,26 @@ is_under_way() {
   assert_equal "$(< "$poster_out")" $'wr_id=0 bytes=5 status=success\ndelivery confirmed'
   stop_server
 }
+
+@test "of many, a pipe that was read is not sent again, and not passed over" {
+  start_server out/
+  mkfifo fifo
+  exec 7<> fifo
+  start_process client "$RDMAPUT" write --trace --wait 30s --retry 5 fifo a "$dest/"
+  local client=$process_pid client_err=$process_err
+  echo begin >&7
+  wait_for_text "$client_err" 'received GRANT'
+  kill -KILL "$server_pid"
+  wait_process "$server_pid"
+  wait_for_text "$client_err" 'trying again in'
+  exec 7>&-
+  start_process again "$RDMAPUT" serve --bind "$addr" --port "$port" out/
+  server_pid=$process_pid
+  wait_process "$client" 60
+  assert_equal "$process_status" 75
+  [[ $(< "$client_err") == *'fifo: not committed, and what was read of a stream'* ]] || fail "$(< "$client_err")"
+  [[ $(< "$client_err") == *'1 of 2 objects were committed, and 1 were not'* ]] || fail "$(< "$client_err")"
+  assert_same a out/a
+  assert_dir_holds out a
+  stop_server
+}

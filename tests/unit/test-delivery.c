@@ -149,6 +149,22 @@ static void a_stream_is_kept_until_it_may_have_been_read(void **state)
     close(ends[1]);
 }
 
+/* Though all that was tried again came to be committed. */
+static void a_stream_that_is_gone_has_failed_of_what_the_session_did(void **state)
+{
+    (void)state;
+    begin_many();
+    delivery.objects[1].spent = true;
+    settle(0, ERROR_NONE);
+    assert_int_equal(try_again(ERROR_TEMPORARY, 1), ERROR_TEMPORARY);
+    assert_int_equal(delivery.order[0], 2);
+    settle(0, ERROR_NONE);
+    error_clear(&err);
+    assert_int_equal(delivery_sum_up(&delivery, &err), -1);
+    assert_int_equal(err.class, ERROR_TEMPORARY);
+    assert_non_null(strstr(err.text, "2 of 3 objects were committed, and 1 were not"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, end)
@@ -158,6 +174,7 @@ int main(void)
         TEST(a_failure_for_good_does_not_pass_because_one_before_it_did),
         TEST(another_attempt_reads_what_is_there_then),
         TEST(a_stream_is_kept_until_it_may_have_been_read),
+        TEST(a_stream_that_is_gone_has_failed_of_what_the_session_did),
     };
     return cmocka_run_group_tests(tests, sandbox_enter, sandbox_leave);
 }
