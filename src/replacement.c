@@ -247,9 +247,10 @@ static int check_room(int fd, uint64_t bytes)
     uint64_t room, has;
     if (fstatvfs(fd, &fs) < 0 || fstat(fd, &st) < 0 || fs.f_blocks == 0)
         return 0; /* it cannot be told */
+    uint64_t blocks = geteuid() == 0 ? fs.f_bfree : fs.f_bavail;
     has = (uint64_t)st.st_blocks * BLOCK;
-    if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &room) ||
-        bytes <= has || bytes - has <= room)
+    if (__builtin_mul_overflow(blocks, (uint64_t)fs.f_frsize, &room) || bytes <= has ||
+        bytes - has <= room)
         return 0;
     errno = ENOSPC;
     return -1;
@@ -266,28 +267,25 @@ static int check_size(uint64_t size)
     return -1;
 }
 
-/* Space for all of it, unless it has holes, which must stay some. 1 where there is no such thing. */
+/* Space for all of it, unless it has holes, which must stay some, and where there is such a thing. */
 static int allocate(int fd, uint64_t size)
 {
     int rc;
     while ((rc = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size)) < 0 && errno == EINTR)
         ;
-    if (rc < 0 && errno != ENOSPC && errno != EDQUOT && errno != EFBIG)
-        return 1;
-    return rc;
+    return rc < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) ? -1 : 0;
 }
 
+/* The room is looked at first: on its way to fail for want of it, fallocate takes all there is from
+ * other sessions. */
 static int reserve(const struct sink_object *object)
 {
     uint64_t size = object->request.size, bytes = object->request.bytes;
     if (size == WIRE_UNKNOWN || size == 0)
         return 0;
-    if (check_size(size) < 0)
+    if (check_size(size) < 0 || check_room(object->file.fd, bytes) < 0)
         return -1;
-    int rc = bytes == size ? allocate(object->file.fd, size) : 1;
-    if (rc <= 0)
-        return rc;
-    return bytes == WIRE_UNKNOWN ? 0 : check_room(object->file.fd, bytes);
+    return bytes == size ? allocate(object->file.fd, size) : 0;
 }
 
 /* Ends the object; what was stored is kept if it may be, and there is any. */

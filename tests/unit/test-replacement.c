@@ -77,7 +77,7 @@ int fstatvfs(int fd, struct statvfs *fs)
 {
     (void)fd;
     *fs = (struct statvfs){.f_frsize = 4096, .f_blocks = free_bytes ? 1 << 30 : 0};
-    fs->f_bavail = free_bytes / 4096;
+    fs->f_bavail = fs->f_bfree = free_bytes / 4096;
     return 0;
 }
 
@@ -496,6 +496,20 @@ static void test_an_object_with_holes_must_fit_too(void **state)
     replacement_abandon(begin("x"), false);
 }
 
+/* Else it takes, before it fails, what others count on. */
+static void test_what_does_not_fit_is_not_begun_to_be_reserved(void **state)
+{
+    (void)state;
+    free_bytes = 8192;
+    request.size = request.bytes = 8193;
+    allocated = 0;
+    assert_refused("x", ERROR_CANNOT_CREATE, strerror(ENOSPC));
+    assert_true(allocated == 0);
+    request.size = request.bytes = 8192;
+    replacement_abandon(begin("x"), false);
+    assert_true(allocated == 8192);
+}
+
 static void test_the_limit_of_file_sizes_is_told_at_once(void **state)
 {
     struct rlimit limit, old;
@@ -898,6 +912,7 @@ int main(void)
         TEST(test_no_descriptor_left_is_a_resource_error),
         TEST(test_a_file_system_that_reserves_nothing_will_do),
         TEST(test_an_object_with_holes_must_fit_too),
+        TEST(test_what_does_not_fit_is_not_begun_to_be_reserved),
         TEST(test_the_limit_of_file_sizes_is_told_at_once),
         TEST(test_missing_directories_are_made_at_the_commit),
         TEST(test_an_abandoned_object_makes_no_directories),
