@@ -11,9 +11,9 @@
 #define FIRST_PART 4
 
 /* An IPv4 address is kept as an IPv6 one that maps it. */
-static void find_host(const struct sockaddr *peer, uint8_t host[16])
+void budget_find_host(const struct sockaddr *peer, uint8_t host[BUDGET_HOST_BYTES])
 {
-    memset(host, 0, 16);
+    memset(host, 0, BUDGET_HOST_BYTES);
     if (peer->sa_family == AF_INET6) {
         const struct in6_addr *addr = &((const struct sockaddr_in6 *)peer)->sin6_addr;
         memcpy(host, addr, IN6_IS_ADDR_V4MAPPED(addr) ? 16 : IPV6_NETWORK_BYTES);
@@ -52,7 +52,7 @@ int budget_take(struct budget *budget, const struct sockaddr *peer, struct budge
 {
     unsigned of_host = 0;
     uint64_t bytes_of_host = 0;
-    find_host(peer, share->host);
+    budget_find_host(peer, share->host);
     for (const struct budget_share *at = budget->shares; at; at = at->next)
         if (memcmp(at->host, share->host, sizeof at->host) == 0) {
             of_host++;

@@ -15,11 +15,12 @@
 #include "error.h"
 
 #define BUDGET_UNLIMITED UINT64_MAX
+#define BUDGET_HOST_BYTES 16
 
 /* One session's. Its owner keeps it, at one place, from budget_take to budget_return. */
 struct budget_share {
     struct budget_share *next;
-    uint8_t host[16];
+    uint8_t host[BUDGET_HOST_BYTES];
     uint64_t bytes; /* of memory that may be pinned */
 };
 
@@ -38,6 +39,9 @@ struct budget {
  */
 int budget_take(struct budget *budget, const struct sockaddr *peer, struct budget_share *share,
                 struct error *err);
+
+/* What is equal for addresses of one host. */
+void budget_find_host(const struct sockaddr *peer, uint8_t host[BUDGET_HOST_BYTES]);
 
 void budget_return(struct budget *budget, struct budget_share *share);
 

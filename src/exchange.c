@@ -253,20 +253,36 @@ static bool attend(struct exchange *exchange, struct exchange_guest *guest)
 
 /* ---- new clients --------------------------------------------------------------------------- */
 
-static bool end_oldest(struct exchange *exchange, enum exchange_state state)
+static bool is_of(const struct exchange_guest *guest, const uint8_t *host)
+{
+    return !host || memcmp(guest->host, host, sizeof guest->host) == 0;
+}
+
+/* host: of that one alone; NULL: of all. */
+static bool end_oldest(struct exchange *exchange, enum exchange_state state, const uint8_t *host)
 {
     for (unsigned i = 0; i < exchange->count; i++)
-        if (exchange->guests[i].state == state) {
+        if (exchange->guests[i].state == state && is_of(&exchange->guests[i], host)) {
             end_guest(exchange, i);
             return true;
         }
     return false;
 }
 
-static bool make_room(struct exchange *exchange, bool admitted)
+static unsigned count_admitted(const struct exchange *exchange, const uint8_t *host)
 {
-    return exchange->count < EXCHANGE_GUESTS || end_oldest(exchange, EXCHANGE_REFUSED) ||
-           (admitted && end_oldest(exchange, EXCHANGE_GREETING));
+    unsigned count = 0;
+    for (unsigned i = 0; i < exchange->count; i++)
+        count += exchange->guests[i].state != EXCHANGE_REFUSED && is_of(&exchange->guests[i], host);
+    return count;
+}
+
+static bool make_room(struct exchange *exchange, const uint8_t *host, bool admitted)
+{
+    if (admitted && count_admitted(exchange, host) >= EXCHANGE_OF_HOST)
+        return end_oldest(exchange, EXCHANGE_GREETING, host);
+    return exchange->count < EXCHANGE_GUESTS || end_oldest(exchange, EXCHANGE_REFUSED, NULL) ||
+           (admitted && end_oldest(exchange, EXCHANGE_GREETING, NULL));
 }
 
 /* The addresses of IPv4 clients as they know them, though the socket is one of IPv6. */
@@ -287,8 +303,9 @@ static void begin(struct exchange *exchange, int fd, const struct sockaddr *peer
     struct exchange_guest guest = {
         .fd = fd, .state = EXCHANGE_GREETING, .until = clock_after(exchange->timeout)};
     address_format(peer, guest.peer);
+    budget_find_host(peer, guest.host);
     bool admitted = admission_check(exchange->admission, peer, &reason) == 0;
-    bool stays = make_room(exchange, admitted);
+    bool stays = make_room(exchange, guest.host, admitted);
     if (admitted && !stays)
         refuse_busy(&guest);
     if (!admitted && !refuse(&guest, &reason))

@@ -8,7 +8,8 @@
  *
  * Bounded: EXCHANGE_GUESTS connections at a time. For a newer one the oldest goes that was refused,
  * else the oldest that has not sent its HELLO (but not for one that is refused itself). Where all
- * wait for their RDMA connection, the newer one is refused as busy.
+ * wait for their RDMA connection, the newer one is refused as busy. The same goes for those of one
+ * host (budget.h) alone, which are EXCHANGE_OF_HOST at most.
  */
 #ifndef RDMAPUT_EXCHANGE_H
 #define RDMAPUT_EXCHANGE_H
@@ -20,10 +21,12 @@
 
 #include "address.h"
 #include "admission.h"
+#include "budget.h"
 #include "error.h"
 #include "wire.h"
 
 #define EXCHANGE_GUESTS 16
+#define EXCHANGE_OF_HOST (EXCHANGE_GUESTS - EXCHANGE_GUESTS / 4)
 #define EXCHANGE_FDS (1 + EXCHANGE_GUESTS)
 
 struct exchange_job {
@@ -49,6 +52,7 @@ struct exchange_guest {
     size_t hello_len;
     uint8_t token[WIRE_TOKEN_BYTES];
     char peer[ADDRESS_TEXT];
+    uint8_t host[BUDGET_HOST_BYTES];
 };
 
 struct exchange {

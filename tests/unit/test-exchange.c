@@ -642,6 +642,12 @@ static void a_client_that_never_comes_by_rdma_is_ended_at_its_deadline(void **st
     close(fd);
 }
 
+/* The first ones are of one host, as many as it may have. */
+static int dial_as_nth(const struct bench *bench, unsigned nth)
+{
+    return dial_from(bench, nth < EXCHANGE_OF_HOST ? "127.0.0.8" : "127.0.0.9");
+}
+
 static void silent_clients_keep_nobody_out(void **state)
 {
     struct bench *bench = *state;
@@ -650,7 +656,7 @@ static void silent_clients_keep_nobody_out(void **state)
 
     open_exchange(bench);
     for (unsigned i = 0; i < COUNT_OF(silent); i++) {
-        silent[i] = dial(bench);
+        silent[i] = dial_as_nth(bench, i);
         pump_until_count(bench, i + 1);
     }
     meet(bench, &visit);
@@ -675,7 +681,7 @@ static void waiting_clients_are_not_driven_out(void **state)
 
     open_exchange(bench);
     for (unsigned i = 0; i < COUNT_OF(clients); i++) {
-        clients[i] = dial(bench);
+        clients[i] = dial_as_nth(bench, i);
         say_hello(clients[i]);
         hear_meet(bench, clients[i], tokens[i]);
     }
@@ -691,13 +697,66 @@ static void waiting_clients_are_not_driven_out(void **state)
     }
 }
 
-/* Clients from 127.0.0.1 that are slow to say HELLO, in front of others. */
+static void one_host_does_not_keep_others_out(void **state)
+{
+    struct bench *bench = *state;
+    uint8_t token[WIRE_TOKEN_BYTES];
+    struct wire_refusal refusal;
+    int clients[EXCHANGE_OF_HOST], fd;
+    struct visit others[EXCHANGE_GUESTS - EXCHANGE_OF_HOST];
+
+    open_exchange(bench);
+    for (unsigned i = 0; i < COUNT_OF(clients); i++) {
+        clients[i] = dial_from(bench, "127.0.0.8");
+        say_hello(clients[i]);
+        hear_meet(bench, clients[i], token);
+    }
+    fd = dial_from(bench, "127.0.0.8");
+    hear_refusal(bench, fd, &refusal);
+    assert_int_equal(refusal.status, 75);
+    close(fd);
+    for (unsigned i = 0; i < COUNT_OF(others); i++) {
+        meet(bench, &others[i]);
+        assert_met(&others[i]);
+    }
+    for (unsigned i = 0; i < COUNT_OF(others); i++)
+        exchange_leave(&others[i].meeting);
+    for (unsigned i = 0; i < COUNT_OF(clients); i++) {
+        assert_not_ended(clients[i]);
+        close(clients[i]);
+    }
+}
+
+/* Its newer ones take the place of its own. */
+static void silent_clients_of_one_host_drive_out_no_others(void **state)
+{
+    struct bench *bench = *state;
+    int silent[EXCHANGE_GUESTS], other;
+
+    open_exchange(bench);
+    other = dial(bench);
+    pump_until_count(bench, 1);
+    for (unsigned i = 0; i < COUNT_OF(silent); i++) {
+        silent[i] = dial_from(bench, "127.0.0.8");
+        if (i < EXCHANGE_OF_HOST)
+            pump_until_count(bench, i + 2);
+        else
+            assert_ended(bench, silent[i - EXCHANGE_OF_HOST]);
+        assert_not_ended(other);
+    }
+    assert_int_equal(bench->exchange.count, 1 + EXCHANGE_OF_HOST);
+    for (unsigned i = 0; i < COUNT_OF(silent); i++)
+        close(silent[i]);
+    close(other);
+}
+
+/* Clients that are slow to say HELLO, in front of others. */
 static void dial_slowly(struct bench *bench, int *slow, unsigned count)
 {
-    allow_only(bench, "127.0.0.1/32");
+    allow_only(bench, "127.0.0.8/31");
     open_exchange(bench);
     for (unsigned i = 0; i < count; i++) {
-        slow[i] = dial(bench);
+        slow[i] = dial_as_nth(bench, i);
         pump_until_count(bench, i + 1);
     }
 }
@@ -738,7 +797,7 @@ static void clients_that_were_refused_go_first(void **state)
     dial_slowly(bench, slow, EXCHANGE_GUESTS - 1);
     refused = dial_from(bench, "127.0.0.2");
     pump_until_count(bench, EXCHANGE_GUESTS);
-    slow[EXCHANGE_GUESTS - 1] = dial(bench);
+    slow[EXCHANGE_GUESTS - 1] = dial_as_nth(bench, EXCHANGE_GUESTS - 1);
     pump_for(bench, 20 * CLOCK_NS_PER_MS);
     assert_can_meet(bench, slow, EXCHANGE_GUESTS);
     close(refused);
@@ -1500,6 +1559,8 @@ int main(void)
         test(a_client_that_never_comes_by_rdma_is_ended_at_its_deadline),
         test(silent_clients_keep_nobody_out),
         test(waiting_clients_are_not_driven_out),
+        test(one_host_does_not_keep_others_out),
+        test(silent_clients_of_one_host_drive_out_no_others),
         test(clients_that_are_not_allowed_drive_nobody_out),
         test(clients_that_were_refused_go_first),
         test(no_more_descriptors_are_asked_for_than_there_is_room),
