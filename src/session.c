@@ -97,7 +97,11 @@ static void note_received(struct session *session, const struct ibv_wc *wc)
 {
     unsigned at = (session->received_head + session->received_count) % MESSAGES_MAX;
     assert(session->received_count < MESSAGES_MAX);
-    session->received[at] = (struct session_receive){.wr_id = wc->wr_id, .len = wc->byte_len};
+    session->received[at] = (struct session_receive){
+        .wr_id = wc->wr_id,
+        .len = wc->byte_len,
+        .is_message = wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM,
+    };
     session->received_count++;
     session->heard_at = clock_now();
 }
@@ -154,6 +158,9 @@ static int take_message(struct session *session, struct wire_message *message, s
     session->received_head = (session->received_head + 1) % MESSAGES_MAX;
     session->received_count--;
     session->talking = session->heard = true;
+    if (!receive->is_message)
+        return error_set(err, ERROR_PROTOCOL, STAGE_TRANSFER, session->endpoint->peer,
+                         "the peer broke the protocol: immediate data");
     if (messages_received(&session->messages, receive->wr_id, receive->len, session->endpoint->peer,
                           message, err) < 0)
         return -1;

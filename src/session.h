@@ -26,6 +26,7 @@
 struct session_receive {
     uint64_t wr_id;
     uint32_t len;
+    bool is_message; /* else an RDMA write with immediate data, which left nothing in the buffer */
 };
 
 struct session {

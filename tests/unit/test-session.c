@@ -224,6 +224,23 @@ static void a_message_that_no_receive_takes_breaks_the_protocol(void **state)
     assert_int_equal(bench->err.class, ERROR_PROTOCOL);
 }
 
+/* It takes a receive, and leaves there what another message had brought. */
+static void an_rdma_write_with_immediate_data_is_no_message(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message message;
+    struct ibv_wc wc = {.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+                        .wr_id = bench->fake.receives[0].wr_id,
+                        .byte_len = WIRE_HEADER_BYTES};
+
+    hear(bench, WIRE_CLOSE);
+    assert_int_equal(next(bench, &message), SESSION_MESSAGE);
+    fake_push_completion(&bench->fake, &wc);
+    assert_int_equal(next(bench, &message), SESSION_ERROR);
+    assert_int_equal(bench->err.class, ERROR_PROTOCOL);
+    assert_non_null(strstr(bench->err.text, "immediate data"));
+}
+
 static void assert_access_refused(struct session_bench *bench)
 {
     struct wire_message message;
@@ -294,6 +311,7 @@ int main(void)
         TEST(lingering_takes_no_longer_than_the_timeout_in_all),
         TEST(a_receive_that_cannot_be_posted_ends_the_attempt),
         TEST(a_message_that_no_receive_takes_breaks_the_protocol),
+        TEST(an_rdma_write_with_immediate_data_is_no_message),
         TEST(a_refused_access_shows_in_the_queue_pair),
         TEST(a_refused_access_shows_in_an_event),
         TEST(flushes_alone_are_no_refused_access),
