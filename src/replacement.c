@@ -483,12 +483,21 @@ static mode_t final_mode(const struct sink_object *object, mode_t replaced)
     return (replaced ? replaced : object->file.new_mode) & PERMISSIONS;
 }
 
+/* close(2), of any descriptor of it, is where some network file systems tell that a write failed. -1
+ * with errno. */
+static int flush(int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return copy >= 0 && (close(copy) == 0 || errno == EINTR) ? 0 : -1;
+}
+
 /* All that the file has besides its content; nothing may change its times after. */
 static int finish(struct sink_object *object, mode_t replaced, struct error *err)
 {
     const struct timespec times[] = {object->request.accessed, object->request.modified};
     int fd = object->file.fd;
-    if (hidden_give_name(&object->file) < 0 || fchmod(fd, final_mode(object, replaced)) < 0 ||
+    if (flush(fd) < 0 || hidden_give_name(&object->file) < 0 ||
+        fchmod(fd, final_mode(object, replaced)) < 0 ||
         (object->request.preserve && futimens(fd, times) < 0) || (object->sync && fsync(fd) < 0))
         return storage_error(object, "cannot finish", STAGE_COMMIT, err);
     return 0;

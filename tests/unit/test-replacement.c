@@ -36,7 +36,7 @@ static struct sink_options options;
 static struct sink_request request;
 
 /* What the system is to fail with; 0: nothing. */
-static int fallocate_error, rename_error, rename_new_error, fsync_error, unreadable;
+static int fallocate_error, rename_error, rename_new_error, fsync_error, close_error, unreadable;
 static uint64_t free_bytes; /* 0: as many as there are */
 static uint64_t allocated;
 static const char *late_target; /* appears just before a rename that replaces nothing */
@@ -79,6 +79,16 @@ int fstatvfs(int fd, struct statvfs *fs)
     *fs = (struct statvfs){.f_frsize = 4096, .f_blocks = free_bytes ? 1 << 30 : 0};
     fs->f_bavail = fs->f_bfree = free_bytes / 4096;
     return 0;
+}
+
+/* Of a file that was written to. */
+int close(int fd)
+{
+    struct stat st;
+    bool written = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+    int rc = (int)syscall(SYS_close, fd);
+
+    return written && fails(close_error) < 0 ? -1 : rc;
 }
 
 int renameat(int from, const char *name, int to, const char *leaf)
@@ -147,7 +157,7 @@ static int setup(void **state)
     error_clear(&err);
     options = (struct sink_options){.keep_ns = HOUR};
     request = (struct sink_request){.name = "", .size = WIRE_UNKNOWN, .bytes = WIRE_UNKNOWN};
-    fallocate_error = rename_error = rename_new_error = fsync_error = unreadable = 0;
+    fallocate_error = rename_error = rename_new_error = fsync_error = close_error = unreadable = 0;
     free_bytes = allocated = 0;
     late_target = NULL;
     order[0] = '\0';
@@ -675,6 +685,18 @@ static void test_a_directory_that_cannot_be_synced(void **state)
     assert_content("y", "new");
 }
 
+/* As on a network file system whose server has no room, and says so late. */
+static void test_a_write_that_fails_at_the_close_fails_the_commit(void **state)
+{
+    (void)state;
+    make_file("x", "old", 0600);
+    close_error = EDQUOT;
+    assert_commit_fails(begin_with("x", "new"), ERROR_STORAGE, strerror(EDQUOT));
+    close_error = 0;
+    assert_content("x", "old");
+    assert_int_equal(sandbox_count("."), 1);
+}
+
 /*
  * Resuming
  */
@@ -924,6 +946,7 @@ int main(void)
         TEST(test_file_then_rename_then_directory_are_synced),
         TEST(test_directories_that_were_made_are_synced),
         TEST(test_a_directory_that_cannot_be_synced),
+        TEST(test_a_write_that_fails_at_the_close_fails_the_commit),
         TEST(test_what_was_kept_is_gone_on_from),
         TEST(test_what_was_kept_in_a_gap_is_told),
         TEST(test_the_rest_of_what_was_kept_goes),
