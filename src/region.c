@@ -128,6 +128,8 @@ static int send_probe(struct watch *watch, struct error *err)
     const struct memory *probe = &watch->region->probe;
     struct ibv_sge byte = {
         .addr = (uint64_t)(uintptr_t)probe->addr, .length = 1, .lkey = probe->mr->lkey};
+    if (watch->endpoint->initiator_depth == 0)
+        return writer_write(&watch->writer, watch->probes++, NULL, 0, IBV_SEND_SIGNALED, 0, 0, err);
     if (watch->hello->probe_addr == 0)
         return writer_read_nothing(&watch->writer, watch->probes++, err);
     return writer_read(&watch->writer, watch->probes++, &byte, watch->hello->probe_addr,
@@ -196,6 +198,14 @@ static int watch_client(struct watch *watch, bool can_probe, struct error *err)
     }
 }
 
+/* On iWARP a write is complete before anybody has answered, and a read may break the connection
+ * (region.h). */
+static bool can_ask(const struct endpoint *endpoint, const struct wire_hello *hello)
+{
+    return !endpoint_is_iwarp(endpoint) ||
+           (hello->probe_addr != 0 && endpoint->initiator_depth > 0);
+}
+
 int region_serve(struct region *region, struct endpoint *endpoint, const struct wire_hello *hello,
                  bool *stood, struct error *err)
 {
@@ -214,8 +224,7 @@ int region_serve(struct region *region, struct endpoint *endpoint, const struct 
     if (rc == 0) {
         *stood = true;
         watch.heard_at = clock_now();
-        bool can_probe = hello->probe_addr != 0 || !endpoint_is_iwarp(endpoint);
-        rc = watch_client(&watch, can_probe && endpoint->initiator_depth > 0, err);
+        rc = watch_client(&watch, can_ask(endpoint, hello), err);
     }
     endpoint_disconnect(endpoint, CLOCK_NS_PER_S);
     writer_close(&watch.writer);

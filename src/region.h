@@ -45,8 +45,9 @@ int region_dump(const struct region *region, bool sync, struct error *err);
  * Serves one client of one-sided writes: makes its queue pair in the region's domain, accepts, and
  * watches until the client disconnects. Nothing is sent or received; an RDMA read now and then
  * tells a client whose host is gone, which is ERROR_TEMPORARY. It reads the byte that the client's
- * hello offers, or nothing; from an iWARP client that offers none it does not read, since siw
- * breaks the connection over a read of nothing that comes while it sends.
+ * hello offers, or nothing; where the connection grants no reads, it writes nothing. From an iWARP
+ * client that offers no byte it does not read, since siw breaks the connection over a read of nothing
+ * that comes while it sends, and waits for TCP to find out.
  */
 int region_serve(struct region *region, struct endpoint *endpoint, const struct wire_hello *hello,
                  bool *stood, struct error *err);

@@ -36,8 +36,11 @@ static int setup(void **state)
         return -1;
     *state = bench;
     fake_open(&bench->fake);
-    bench->endpoint = (struct endpoint){
-        .id = &bench->fake.id, .timeout = TIMEOUT_NS, .stop_fd = -1, .peer = "peer"};
+    bench->endpoint = (struct endpoint){.id = &bench->fake.id,
+                                        .timeout = TIMEOUT_NS,
+                                        .stop_fd = -1,
+                                        .initiator_depth = 1,
+                                        .peer = "peer"};
     bench->hello = (struct wire_hello){.probe_addr = 0x1000, .probe_rkey = 7};
     bench->watch = (struct watch){
         .endpoint = &bench->endpoint, .region = &bench->region, .hello = &bench->hello};
@@ -96,6 +99,36 @@ static void a_client_is_asked_after_a_quarter_of_the_timeout(void **state)
     assert_int_equal(bench->fake.request_count, 1);
 }
 
+/* Nor offers it a byte: any client of librdmacm may be like that. */
+static void a_client_that_grants_no_reads_is_asked_by_a_write_of_nothing(void **state)
+{
+    struct bench *bench = *state;
+
+    bench->endpoint.initiator_depth = 0;
+    bench->fake.device.transport_type = IBV_TRANSPORT_IB;
+    bench->hello = (struct wire_hello){.probe_addr = 0};
+    assert_true(can_ask(&bench->endpoint, &bench->hello));
+    heard_before(bench, TIMEOUT_NS / 4);
+    assert_int_equal(keep_watch(&bench->watch, true, &bench->err), silence_ends(bench) + 1);
+    assert_int_equal(bench->fake.request_count, 1);
+    assert_int_equal(fake_last(&bench->fake)->opcode, IBV_WR_RDMA_WRITE);
+    assert_int_equal(fake_last(&bench->fake)->count, 0);
+    assert_true(fake_last(&bench->fake)->flags & IBV_SEND_SIGNALED);
+}
+
+static void on_iwarp_a_client_is_asked_only_where_that_does_no_harm(void **state)
+{
+    struct bench *bench = *state;
+
+    bench->fake.device.transport_type = IBV_TRANSPORT_IWARP;
+    assert_true(can_ask(&bench->endpoint, &bench->hello));
+    bench->endpoint.initiator_depth = 0;
+    assert_false(can_ask(&bench->endpoint, &bench->hello));
+    bench->endpoint.initiator_depth = 1;
+    bench->hello.probe_addr = 0;
+    assert_false(can_ask(&bench->endpoint, &bench->hello));
+}
+
 static void the_timeout_counts_from_the_last_answer_not_from_the_question(void **state)
 {
     struct bench *bench = *state;
@@ -139,6 +172,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_client_that_was_heard_of_is_left_alone),
         TEST(a_client_is_asked_after_a_quarter_of_the_timeout),
+        TEST(a_client_that_grants_no_reads_is_asked_by_a_write_of_nothing),
+        TEST(on_iwarp_a_client_is_asked_only_where_that_does_no_harm),
         TEST(the_timeout_counts_from_the_last_answer_not_from_the_question),
         TEST(an_answer_is_a_sign_of_life),
         TEST(a_client_that_cannot_be_asked_is_waited_for),
