@@ -33,6 +33,7 @@
 /* A session's: event channels, queues, the worker, files. */
 #define FILES_PER_SESSION 16
 #define MOST_WAITING 16
+#define MOST_REQUESTS 16
 #define WAITING_NS (1 * CLOCK_NS_PER_S)
 #define STAY_MS 500
 #define STACK_BYTES ((size_t)256 << 10)
@@ -406,12 +407,14 @@ static void take_request(struct server *server, struct rdma_cm_event *event)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
+/* No more than this at once: a flood of them must not keep the server from its other work. */
 static int take_requests(struct server *server, struct error *err)
 {
     struct rdma_cm_event *event;
-    int got;
-    while ((got = listener_next(&server->listener, &event, err)) > 0)
-        take_request(server, event);
+    int got = 1;
+    for (int i = 0; i < MOST_REQUESTS && got > 0; i++)
+        if ((got = listener_next(&server->listener, &event, err)) > 0)
+            take_request(server, event);
     return got;
 }
 
