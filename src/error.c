@@ -62,7 +62,7 @@ static void start(struct error *err, enum error_class class, enum error_stage st
                   const char *subject)
 {
     error_clear(err);
-    err->class = class;
+    err->class = class != ERROR_NONE ? class : ERROR_BUG;
     err->stage = stage;
     snprintf(err->subject, sizeof(err->subject), "%s", subject ? subject : "");
 }

@@ -54,7 +54,8 @@ struct error {
 /*
  * Fills *err. subject may be NULL or empty. The text is made from fmt. The first error filled in
  * wins: a struct error that already holds one is left as it is, so that a cleanup's failure never
- * hides the cause. Always returns -1, for "return error_set(...)".
+ * hides the cause. One of ERROR_NONE would count as none, and a failure as a success: it becomes
+ * ERROR_BUG. Always returns -1, for "return error_set(...)".
  */
 int error_set(struct error *err, enum error_class class, enum error_stage stage,
               const char *subject, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

@@ -45,6 +45,18 @@ static void test_the_first_error_wins(void **state)
     assert_string_equal(err.text, "again");
 }
 
+static void test_a_failure_of_no_class_is_no_success(void **state)
+{
+    struct error err = {.class = ERROR_NONE};
+
+    (void)state;
+    error_set(&err, ERROR_NONE, STAGE_NONE, NULL, "failed of what?");
+    assert_int_equal(err.class, ERROR_BUG);
+    error_clear(&err);
+    error_set_errno(&err, ERROR_NONE, STAGE_NONE, NULL, EIO, "failed of what?");
+    assert_int_equal(err.class, ERROR_BUG);
+}
+
 static void test_the_first_hint_wins(void **state)
 {
     struct error err = {.class = ERROR_NONE};
@@ -434,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_error_wins),
+        cmocka_unit_test(test_a_failure_of_no_class_is_no_success),
         cmocka_unit_test(test_the_first_hint_wins),
         cmocka_unit_test(test_the_system_says_why),
         cmocka_unit_test(test_what_ran_out_here_is_no_fault_of_the_place),
