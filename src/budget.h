@@ -3,7 +3,7 @@
  * share of it. Pure.
  *
  * One host (an IPv4 address, or the first 64 bits of an IPv6 one) has at most three quarters of
- * either, so that it does not keep the others out. A session that is alone always gets its share:
+ * either, so that it does not keep the others out; of fewer than four sessions, all. A session that is alone always gets its share:
  * where that cannot be pinned, registering says so better.
  */
 #ifndef RDMAPUT_BUDGET_H
