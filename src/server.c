@@ -34,6 +34,7 @@
 #define FILES_PER_SESSION 16
 #define MOST_WAITING 16
 #define MOST_REQUESTS 16
+#define MOST_LISTED 10000 /* objects of a session: how many there are is its client's choice */
 #define WAITING_NS (1 * CLOCK_NS_PER_S)
 #define STAY_MS 500
 #define STACK_BYTES ((size_t)256 << 10)
@@ -154,6 +155,8 @@ static void note_object(void *context, const char *peer, const struct receiver_o
     struct serving *serving = context;
     if (!cause)
         report_received(peer, object);
+    if (serving->objects && json_object_array_length(serving->objects) >= MOST_LISTED)
+        return;
     document_append_object(serving->objects, object->name, &object->digest, object->kept, cause);
 }
 

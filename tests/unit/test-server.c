@@ -94,9 +94,23 @@ static void a_flood_of_requests_is_taken_in_parts(void **state)
     assert_int_equal(destroyed, coming);
 }
 
+/* One session may have any number of them. */
+static void the_objects_that_a_document_lists_are_bounded(void **state)
+{
+    struct serving serving = {.objects = json_object_new_array()};
+    const struct receiver_object object = {.name = "x"};
+
+    (void)state;
+    for (unsigned i = 0; i < MOST_LISTED + 10; i++)
+        note_object(&serving, "peer", &object, NULL);
+    assert_int_equal(json_object_array_length(serving.objects), MOST_LISTED);
+    json_object_put(serving.objects);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_objects_that_a_document_lists_are_bounded, setup),
         cmocka_unit_test_setup(a_flood_of_requests_is_taken_in_parts, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
