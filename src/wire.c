@@ -41,6 +41,12 @@ static const struct message_kind kinds[] = {
     [WIRE_PLACE] = {"PLACE", 44, false},
     [WIRE_MEET] = {"MEET", 24, true},
     [WIRE_PROOF] = {"PROOF", 68, false},
+    [WIRE_CHECK] = {"CHECK", 12, false},
+    [WIRE_SCRATCH] = {"SCRATCH", 20, false},
+    [WIRE_VERIFY] = {"VERIFY", 36, false},
+    [WIRE_VERIFIED] = {"VERIFIED", 20, false},
+    [WIRE_ECHO] = {"ECHO", 12, false},
+    [WIRE_ECHOED] = {"ECHOED", 12, false},
 };
 
 struct writer {
@@ -218,6 +224,20 @@ static bool is_client_role(uint8_t role)
     return role == WIRE_ROLE_WRITE || role == WIRE_ROLE_POST || role == WIRE_ROLE_CHECK;
 }
 
+/* A knock goes with nothing else. */
+static bool has_known_flags(const struct wire_hello *hello)
+{
+    switch (hello->role) {
+    case WIRE_ROLE_WRITE:
+        return !(hello->flags & ~(WIRE_HELLO_MANY | WIRE_HELLO_SECRET));
+    case WIRE_ROLE_CHECK:
+        return hello->flags == 0 || hello->flags == WIRE_HELLO_SECRET ||
+               hello->flags == WIRE_HELLO_KNOCK;
+    default:
+        return hello->flags == 0;
+    }
+}
+
 enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hello *hello)
 {
     struct reader reader;
@@ -233,7 +253,7 @@ enum wire_result wire_decode_hello(const void *data, size_t len, struct wire_hel
     hello->probe_rkey = (uint32_t)get(&reader, 4);
     if (reader.left != 0 || !is_client_role(hello->role))
         return WIRE_BROKEN;
-    if (hello->flags & ~(hello->role == WIRE_ROLE_WRITE ? WIRE_HELLO_MANY | WIRE_HELLO_SECRET : 0))
+    if (!has_known_flags(hello))
         return WIRE_BROKEN;
     if (hello->role != WIRE_ROLE_POST && (hello->probe_addr || hello->probe_rkey))
         return WIRE_BROKEN;
@@ -421,6 +441,37 @@ static void encode_meet(struct writer *writer, const struct wire_message *messag
     put_bytes(writer, message->meet.text, text_bytes);
 }
 
+static void encode_check(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 4, message->check.wanted);
+    put(writer, 4, 0);
+}
+
+static void encode_scratch(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 4, message->scratch.size);
+    put(writer, 4, message->scratch.rkey);
+    put(writer, 8, message->scratch.remote_addr);
+}
+
+static void encode_verify(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 4, message->verify.guard);
+    put(writer, 4, 0);
+    put(writer, 8, message->verify.offset);
+    put(writer, 8, message->verify.length);
+    put(writer, 8, message->verify.seed);
+}
+
+static void encode_verified(struct writer *writer, const struct wire_message *message)
+{
+    put(writer, 2, message->verified.verdict);
+    put(writer, 1, message->verified.found);
+    put(writer, 1, message->verified.expected);
+    put(writer, 4, message->verified.wrong);
+    put(writer, 8, message->verified.at);
+}
+
 static void encode_fields(struct writer *writer, const struct wire_message *message)
 {
     switch (message->type) {
@@ -467,6 +518,22 @@ static void encode_fields(struct writer *writer, const struct wire_message *mess
         break;
     case WIRE_RECALLED:
         encode_recalled(writer, message);
+        break;
+    case WIRE_CHECK:
+        encode_check(writer, message);
+        break;
+    case WIRE_SCRATCH:
+        encode_scratch(writer, message);
+        break;
+    case WIRE_VERIFY:
+        encode_verify(writer, message);
+        break;
+    case WIRE_VERIFIED:
+        encode_verified(writer, message);
+        break;
+    case WIRE_ECHO:
+    case WIRE_ECHOED:
+        put(writer, 8, message->echo.number);
         break;
     case WIRE_PING:
     case WIRE_PONG:
@@ -831,6 +898,79 @@ static const char *decode_meet(struct reader *reader, struct wire_message *messa
     return lines > WIRE_MAX_ADDRESSES ? "MEET has too many addresses" : NULL;
 }
 
+static bool is_scratch_size(uint64_t bytes)
+{
+    return bytes >= WIRE_MIN_SCRATCH && bytes <= WIRE_MAX_SCRATCH;
+}
+
+static const char *decode_check(struct reader *reader, struct wire_message *message)
+{
+    uint64_t reserved;
+
+    message->check.wanted = (uint32_t)get(reader, 4);
+    reserved = get(reader, 4);
+    if (reserved != 0)
+        return "CHECK's reserved field is not zero";
+    return is_scratch_size(message->check.wanted) ? NULL : "CHECK wants too much or too little";
+}
+
+static const char *decode_scratch(struct reader *reader, struct wire_message *message)
+{
+    uint64_t end;
+
+    message->scratch.size = (uint32_t)get(reader, 4);
+    message->scratch.rkey = (uint32_t)get(reader, 4);
+    message->scratch.remote_addr = get(reader, 8);
+    if (!is_scratch_size(message->scratch.size))
+        return "SCRATCH's size is out of range";
+    if (__builtin_add_overflow(message->scratch.remote_addr, message->scratch.size, &end))
+        return "SCRATCH goes past the end of memory";
+    return NULL;
+}
+
+static const char *decode_verify(struct reader *reader, struct wire_message *message)
+{
+    uint64_t reserved;
+
+    message->verify.guard = (uint32_t)get(reader, 4);
+    reserved = get(reader, 4);
+    message->verify.offset = get(reader, 8);
+    message->verify.length = get(reader, 8);
+    message->verify.seed = get(reader, 8);
+    if (reserved != 0)
+        return "VERIFY's reserved field is not zero";
+    if (message->verify.guard > WIRE_MAX_GUARD)
+        return "VERIFY's guard is too long";
+    if (message->verify.length > WIRE_MAX_SCRATCH ||
+        message->verify.offset > WIRE_MAX_SCRATCH - message->verify.length)
+        return "VERIFY ends too far out";
+    return message->verify.seed == WIRE_BACKGROUND_SEED ? "VERIFY has the background's seed" : NULL;
+}
+
+static const char *decode_verified(struct reader *reader, struct wire_message *message)
+{
+    uint64_t verdict = get(reader, 2);
+
+    if (verdict > WIRE_WRONG_GUARD)
+        return "VERIFIED has an unknown verdict";
+    if (verdict == WIRE_EQUAL && !is_zero(reader->at, reader->left))
+        return "VERIFIED has a wrong byte where all is right";
+    message->verified.verdict = (enum wire_verdict)verdict;
+    message->verified.found = (uint8_t)get(reader, 1);
+    message->verified.expected = (uint8_t)get(reader, 1);
+    message->verified.wrong = (uint32_t)get(reader, 4);
+    message->verified.at = get(reader, 8);
+    if (verdict == WIRE_EQUAL)
+        return NULL;
+    if (message->verified.found == message->verified.expected)
+        return "VERIFIED takes a right byte for a wrong one";
+    if (message->verified.at >= WIRE_MAX_SCRATCH)
+        return "VERIFIED's wrong byte is too far out";
+    return message->verified.wrong < 1 || message->verified.wrong > WIRE_MAX_SCRATCH
+               ? "VERIFIED's wrong bytes are too many or none"
+               : NULL;
+}
+
 static const char *decode_fields(struct reader *reader, struct wire_message *message)
 {
     switch (message->type) {
@@ -865,6 +1005,18 @@ static const char *decode_fields(struct reader *reader, struct wire_message *mes
         return decode_recall(reader, message);
     case WIRE_RECALLED:
         return decode_recalled(reader, message);
+    case WIRE_CHECK:
+        return decode_check(reader, message);
+    case WIRE_SCRATCH:
+        return decode_scratch(reader, message);
+    case WIRE_VERIFY:
+        return decode_verify(reader, message);
+    case WIRE_VERIFIED:
+        return decode_verified(reader, message);
+    case WIRE_ECHO:
+    case WIRE_ECHOED:
+        message->echo.number = get(reader, 8);
+        break;
     case WIRE_PING:
     case WIRE_PONG:
     case WIRE_CLOSE:

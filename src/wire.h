@@ -12,7 +12,8 @@
  *
  *     HELLO    magic[4] "RPUT", version u8, role u8, length u16,
  *              flags u32 (role WRITE; WIRE_HELLO_MANY: several objects, WIRE_HELLO_SECRET: it
- *              knows a secret, and is to prove so),
+ *              knows a secret, and is to prove so; role CHECK: WIRE_HELLO_SECRET, or
+ *              WIRE_HELLO_KNOCK: it only wants to know whether somebody listens),
  *              token[16] (role POST with a token, role WRITE after an exchange; else
  *              zeros),
  *              probe_addr u64, probe_rkey u32 (role POST; else zeros): a byte of the client's that
@@ -24,7 +25,8 @@
  *              text[]                                                      10 to 130 bytes
  *
  * A `post` without a ticket sends no private data at all; one with a ticket needs no WELCOME. So it
- * works against any listener.
+ * works against any listener. A knock is always refused, whatever there is to be had: that is its
+ * answer, and nothing is made for it.
  *
  * The exchange. Where the network for administration is another one than the RDMA network, a client
  * first makes a TCP connection to the server's host. There both sides send the bytes that they would
@@ -54,7 +56,32 @@
  *                                        <-----  DONE    size, bytes, digests as stored
  *       compares, disconnects
  *
- * The secret. Where both HELLO and WELCOME say that there is a secret, proofs go before OPEN:
+ * A check session tests the path to the server, in memory of its own; no sink has part in it:
+ *
+ *     client                                   server
+ *       CHECK   how much memory it can use --->  registers as much, or less, and fills it with the
+ *                                                background
+ *                                        <-----  SCRATCH  address, rkey, size
+ *       RDMA writes of a pattern
+ *       VERIFY  where, and its seed      ----->  compares; the background is there again
+ *                                        <-----  VERIFIED  equal, or which byte is not, and what it is
+ *       ECHO    a number                 ----->
+ *                                        <-----  ECHOED    the same
+ *       ... any number of these, in any order; they are answered in the order they come ...
+ *       CLOSE                            ----->
+ *       disconnects
+ *
+ * At most one VERIFY, and WIRE_MAX_ECHOES of ECHO, are without an answer at a time. Between VERIFY and
+ * VERIFIED the client writes nothing. The server awaits each message within its timeout.
+ *
+ * Byte i of the pattern of a seed is byte i % 8, from the least significant one, of the 64-bit word
+ * m(seed + (i / 8 + 1) * 0x9e3779b97f4a7c15), all modulo 2^64, where m is the output function of
+ * SplitMix64:  x ^= x >> 30, x *= 0xbf58476d1ce4e5b9, x ^= x >> 27, x *= 0x94d049bb133111eb,
+ * x ^= x >> 31.  A VERIFY's target holds, from its start, the bytes of its pattern. The background is the
+ * pattern of seed 0 from the start of the memory: it must be what the guards hold, as many bytes
+ * before and behind the target, or as many as there are in the memory.
+ *
+ * The secret. Where both HELLO and WELCOME say that there is a secret, proofs go before OPEN, or CHECK:
  *
  *       PROOF   a nonce, and a code      ----->  compares
  *                                        <-----  PROOF   a code
@@ -101,7 +128,7 @@
  * most OPEN and END for each, one CHUNK per slot, a RECALL in place of an END, ERROR, PING and PONG
  * under way, the server READY, OPENED or RECALLED, FAILED and DONE for each, one GRANT per slot,
  * ERROR, PING and PONG. Each side therefore posts wire_extra_messages receives more than there are
- * slots, and never runs out.
+ * slots, and never runs out. In a check session the ECHOs take the place of the chunks.
  *
  * Extents. A CHUNK's slot holds, packed one after another from its start, the bytes of its extents:
  * ranges of the object with offsets that never go back within an object. Bytes between extents are
@@ -135,6 +162,15 @@
  *     CLOSE    (nothing)
  *     PROOF    nonce[32] (zeros from the server), code[32]
  *     MEET     token[16], text_length u16, zero u16, text[]: lines ADDR:PORT with '\n' between them
+ *     CHECK    wanted u32 (bytes of memory), zero u32
+ *     SCRATCH  size u32, rkey u32, remote_addr u64
+ *     VERIFY   guard u32 (bytes on either side), zero u32, offset u64 and length u64 (of the target),
+ *              seed u64 (not 0)
+ *     VERIFIED verdict u16 (enum wire_verdict), found u8, expected u8 (the first wrong byte),
+ *              wrong u32 (bytes that are, of target or guards), at u64 (the first one's offset); zeros
+ *              where all is right
+ *     ECHO     number u64
+ *     ECHOED   number u64
  *
  * A message of unknown type, with a length other than its own, with fields outside the limits
  * below, or out of the order above breaks the protocol (exit status 76).
@@ -165,9 +201,15 @@
 #define WIRE_MAX_EXTENTS ((WIRE_MESSAGE_BYTES - 8) / 16)
 #define WIRE_MAX_RECALLED ((WIRE_MESSAGE_BYTES - 56) / 16) /* extents of a RECALL */
 #define WIRE_IDENTITY_BYTES 16
+#define WIRE_MIN_SCRATCH 4096
+#define WIRE_MAX_SCRATCH (2u << 20)
+#define WIRE_MAX_GUARD 4096
+#define WIRE_MAX_ECHOES 4
+#define WIRE_BACKGROUND_SEED 0
 
 #define WIRE_HELLO_MANY 1u
 #define WIRE_HELLO_SECRET 2u
+#define WIRE_HELLO_KNOCK 4u
 #define WIRE_WELCOME_SECRET 1u
 
 #define WIRE_OPEN_SYNC 1u     /* DONE only when all is on stable storage */
@@ -241,6 +283,18 @@ enum wire_type {
     WIRE_PLACE,
     WIRE_MEET,
     WIRE_PROOF,
+    WIRE_CHECK,
+    WIRE_SCRATCH,
+    WIRE_VERIFY,
+    WIRE_VERIFIED,
+    WIRE_ECHO,
+    WIRE_ECHOED,
+};
+
+enum wire_verdict {
+    WIRE_EQUAL,
+    WIRE_WRONG_TARGET, /* the first wrong byte is in the target */
+    WIRE_WRONG_GUARD,  /* the target is right, and a byte beside it is not */
 };
 
 struct wire_extent {
@@ -330,6 +384,28 @@ struct wire_message {
             uint8_t nonce[WIRE_NONCE_BYTES];
             uint8_t code[WIRE_CODE_BYTES];
         } proof;
+        struct {
+            uint32_t wanted; /* WIRE_MIN_SCRATCH to WIRE_MAX_SCRATCH; SCRATCH has no more */
+        } check;
+        struct {
+            uint32_t size; /* as wanted */
+            uint32_t rkey;
+            uint64_t remote_addr;
+        } scratch;
+        struct {
+            uint32_t guard;          /* at most WIRE_MAX_GUARD */
+            uint64_t offset, length; /* end within WIRE_MAX_SCRATCH */
+            uint64_t seed;
+        } verify;
+        struct {
+            enum wire_verdict verdict;
+            uint8_t found, expected; /* differ, but for WIRE_EQUAL */
+            uint32_t wrong;          /* 1 or more, but for WIRE_EQUAL */
+            uint64_t at;
+        } verified;
+        struct {
+            uint64_t number;
+        } echo; /* ECHO and ECHOED */
     };
 };
 

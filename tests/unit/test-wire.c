@@ -353,6 +353,66 @@ static void make_close(struct wire_message *message)
     *message = (struct wire_message){.type = WIRE_CLOSE};
 }
 
+static void make_check(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_CHECK, .check = {.wanted = 0x123456}};
+}
+
+static void make_scratch(struct wire_message *message)
+{
+    *message = (struct wire_message){
+        .type = WIRE_SCRATCH,
+        .scratch = {.size = 0x123000, .rkey = 0xdeadbeef, .remote_addr = 0x7f0102030405060}};
+}
+
+static void make_largest_scratch(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_SCRATCH,
+                                     .scratch = {.size = WIRE_MAX_SCRATCH,
+                                                 .rkey = UINT32_MAX,
+                                                 .remote_addr = UINT64_MAX - WIRE_MAX_SCRATCH}};
+}
+
+static void make_verify(struct wire_message *message)
+{
+    *message = (struct wire_message){
+        .type = WIRE_VERIFY,
+        .verify = {
+            .guard = 0x304, .offset = 0x10203, .length = 0x405, .seed = 0x1122334455667788}};
+}
+
+static void make_largest_verify(struct wire_message *message)
+{
+    *message = (struct wire_message){
+        .type = WIRE_VERIFY,
+        .verify = {.guard = WIRE_MAX_GUARD, .length = WIRE_MAX_SCRATCH, .seed = UINT64_MAX}};
+}
+
+static void make_verified(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_VERIFIED, .verified = {.verdict = WIRE_EQUAL}};
+}
+
+static void make_wrong_verified(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_VERIFIED,
+                                     .verified = {.verdict = WIRE_WRONG_TARGET,
+                                                  .found = 0x12,
+                                                  .expected = 0x34,
+                                                  .wrong = 0x10002,
+                                                  .at = 0x10203}};
+}
+
+static void make_echo(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_ECHO, .echo = {.number = 0x1122334455667788}};
+}
+
+static void make_echoed(struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_ECHOED, .echo = {.number = UINT64_MAX}};
+}
+
 typedef void make_message(struct wire_message *message);
 
 static const struct {
@@ -393,6 +453,15 @@ static const struct {
     {make_empty_failed, 16},
     {make_largest_failed, 16 + 2 * WIRE_MAX_TEXT},
     {make_close, 4},
+    {make_check, 12},
+    {make_scratch, 20},
+    {make_largest_scratch, 20},
+    {make_verify, 36},
+    {make_largest_verify, 36},
+    {make_verified, 20},
+    {make_wrong_verified, 20},
+    {make_echo, 12},
+    {make_echoed, 12},
 };
 
 /* Whether one of the samples is of that type. */
@@ -520,6 +589,31 @@ static void assert_same_message(const struct wire_message *a, const struct wire_
         assert_int_equal(a->recalled.object, b->recalled.object);
         assert_true(digest_equal(&a->recalled.digest, &b->recalled.digest));
         break;
+    case WIRE_CHECK:
+        assert_int_equal(a->check.wanted, b->check.wanted);
+        break;
+    case WIRE_SCRATCH:
+        assert_int_equal(a->scratch.size, b->scratch.size);
+        assert_int_equal(a->scratch.rkey, b->scratch.rkey);
+        assert_true(a->scratch.remote_addr == b->scratch.remote_addr);
+        break;
+    case WIRE_VERIFY:
+        assert_int_equal(a->verify.guard, b->verify.guard);
+        assert_true(a->verify.offset == b->verify.offset);
+        assert_true(a->verify.length == b->verify.length);
+        assert_true(a->verify.seed == b->verify.seed);
+        break;
+    case WIRE_VERIFIED:
+        assert_int_equal(a->verified.verdict, b->verified.verdict);
+        assert_int_equal(a->verified.found, b->verified.found);
+        assert_int_equal(a->verified.expected, b->verified.expected);
+        assert_int_equal(a->verified.wrong, b->verified.wrong);
+        assert_true(a->verified.at == b->verified.at);
+        break;
+    case WIRE_ECHO:
+    case WIRE_ECHOED:
+        assert_true(a->echo.number == b->echo.number);
+        break;
     case WIRE_PING:
     case WIRE_PONG:
     case WIRE_CLOSE:
@@ -635,6 +729,25 @@ static void bytes_are_as_specified(void **state)
                       0, 74, 0, 4, 0, 3, 0, 0,         /* status, lengths, zero */
                       'f', 'u', 'l', 'l', 'b', 'u', 'y');
     ASSERT_ENCODES_AS(make_close, 0, 14, 0, 4);
+    ASSERT_ENCODES_AS(make_check, 0, 18, 0, 12,        /* type, length */
+                      0, 0x12, 0x34, 0x56, 0, 0, 0, 0); /* wanted, zero */
+    ASSERT_ENCODES_AS(make_scratch, 0, 19, 0, 20,      /* type, length */
+                      0, 0x12, 0x30, 0, 0xde, 0xad, 0xbe, 0xef, /* size, rkey */
+                      7, 0xf0, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60);
+    ASSERT_ENCODES_AS(make_verify, 0, 20, 0, 36,       /* type, length */
+                      0, 0, 3, 4, 0, 0, 0, 0,          /* guard, zero */
+                      0, 0, 0, 0, 0, 1, 2, 3,          /* offset */
+                      0, 0, 0, 0, 0, 0, 4, 5,          /* length */
+                      0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88);
+    ASSERT_ENCODES_AS(make_verified, 0, 21, 0, 20,     /* type, length */
+                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    ASSERT_ENCODES_AS(make_wrong_verified, 0, 21, 0, 20, /* type, length */
+                      0, 1, 0x12, 0x34, 0, 1, 0, 2,    /* verdict, found, expected, wrong */
+                      0, 0, 0, 0, 0, 1, 2, 3);
+    ASSERT_ENCODES_AS(make_echo, 0, 22, 0, 12,         /* type, length */
+                      0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88);
+    ASSERT_ENCODES_AS(make_echoed, 0, 23, 0, 12,       /* type, length */
+                      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff);
 }
 
 /* As it arrives when the transport lost or added bytes, and as a peer sends that means it. */
@@ -830,6 +943,29 @@ static const struct field {
     {make_failed, 14, 2, 0, 0, 0},
     {make_meet, 20, 2, 17, 17, 17},
     {make_meet, 22, 2, 0, 0, 0},
+    {make_check, 4, 4, WIRE_MIN_SCRATCH, WIRE_MAX_SCRATCH, WIRE_MIN_SCRATCH},
+    {make_check, 8, 4, 0, 0, 0},
+    {make_scratch, 4, 4, WIRE_MIN_SCRATCH, WIRE_MAX_SCRATCH, WIRE_MIN_SCRATCH},
+    {make_scratch, 8, 4, 0, UINT32_MAX, 0},
+    {make_scratch, 12, 8, 0, UINT64_MAX - 0x123000, 0},
+    {make_largest_scratch, 12, 8, 0, UINT64_MAX - WIRE_MAX_SCRATCH, 0},
+    {make_verify, 4, 4, 0, WIRE_MAX_GUARD, 0},
+    {make_verify, 8, 4, 0, 0, 0},
+    {make_verify, 12, 8, 0, WIRE_MAX_SCRATCH - 0x405, 0},
+    {make_verify, 20, 8, 0, WIRE_MAX_SCRATCH - 0x10203, 0},
+    {make_verify, 28, 8, 1, UINT64_MAX, 1},
+    {make_largest_verify, 12, 8, 0, 0, 0},
+    {make_largest_verify, 20, 8, 0, WIRE_MAX_SCRATCH, 0},
+    {make_verified, 4, 2, WIRE_EQUAL, WIRE_EQUAL, WIRE_EQUAL},
+    {make_verified, 6, 1, 0, 0, 0},
+    {make_verified, 7, 1, 0, 0, 0},
+    {make_verified, 8, 4, 0, 0, 0},
+    {make_verified, 12, 8, 0, 0, 0},
+    {make_wrong_verified, 4, 2, WIRE_WRONG_TARGET, WIRE_WRONG_GUARD, WIRE_WRONG_TARGET},
+    {make_wrong_verified, 8, 4, 1, WIRE_MAX_SCRATCH, 1},
+    {make_wrong_verified, 12, 8, 0, WIRE_MAX_SCRATCH - 1, 0},
+    {make_echo, 4, 8, 0, UINT64_MAX, 0},
+    {make_echoed, 4, 8, 0, UINT64_MAX, 0},
 };
 
 static bool is_allowed(const struct field *field, uint64_t value)
@@ -875,6 +1011,18 @@ static void fields_of_16_bits_keep_their_limits(void **state)
     for (size_t i = 0; i < COUNT_OF(fields); i++)
         for (unsigned value = 0; fields[i].width == 2 && value <= UINT16_MAX; value++)
             check_field(&fields[i], value);
+}
+
+static void a_wrong_byte_is_not_what_it_should_be(void **state)
+{
+    (void)state;
+    for (unsigned found = 0; found <= UINT8_MAX; found++) {
+        uint8_t buf[WIRE_MESSAGE_BYTES + 1];
+        size_t len = encode_made(make_wrong_verified, buf);
+
+        buf[6] = (uint8_t)found;
+        assert_decodes_to(buf, len, found != 0x34);
+    }
 }
 
 static bool may_have_flags(const struct wire_message *message, uint32_t flags)
@@ -1285,10 +1433,12 @@ static void types_have_names(void **state)
         [WIRE_ERROR] = "ERROR",   [WIRE_PING] = "PING",     [WIRE_PONG] = "PONG",
         [WIRE_OPENED] = "OPENED", [WIRE_RECALL] = "RECALL", [WIRE_RECALLED] = "RECALLED",
         [WIRE_FAILED] = "FAILED", [WIRE_CLOSE] = "CLOSE",   [WIRE_PLACE] = "PLACE",
-        [WIRE_MEET] = "MEET"};
+        [WIRE_MEET] = "MEET",     [WIRE_PROOF] = "PROOF",   [WIRE_CHECK] = "CHECK",
+        [WIRE_SCRATCH] = "SCRATCH", [WIRE_VERIFY] = "VERIFY", [WIRE_VERIFIED] = "VERIFIED",
+        [WIRE_ECHO] = "ECHO",     [WIRE_ECHOED] = "ECHOED"};
 
     (void)state;
-    assert_int_equal(COUNT_OF(names), 17);
+    assert_int_equal(COUNT_OF(names), 24);
     for (unsigned i = 0; i < COUNT_OF(names); i++)
         assert_string_equal(wire_type_name(i), names[i] ? names[i] : "unknown");
     for (unsigned i = 0; i < 1000; i++)
@@ -1309,6 +1459,8 @@ static void messages_under_way_are_counted(void **state)
         assert_in_range(wire_extra_messages(objects), server, UINT32_MAX);
         assert_in_range(wire_extra_messages(objects), 0, WIRE_MAX_EXTRA_MESSAGES);
     }
+    /* Of a check: CHECK or VERIFY, and their answers; ERROR, PING, PONG; CLOSE or PROOF. */
+    assert_in_range(wire_extra_messages(1), 1 + 3 + 1, UINT32_MAX);
 }
 
 /* Whatever bytes are accepted mean one message, and that message means those bytes. (But an error's
@@ -1729,17 +1881,27 @@ static void a_welcome_knows_one_flag_and_has_a_nonce_only_with_it(void **state)
     }
 }
 
-static void only_a_write_has_flags(void **state)
+static void each_role_has_flags_of_its_own(void **state)
 {
-    static const uint8_t roles[] = {WIRE_ROLE_WRITE, WIRE_ROLE_POST, WIRE_ROLE_CHECK};
+    static const struct {
+        uint8_t role;
+        uint32_t known[4]; /* besides 0 */
+    } roles[] = {{WIRE_ROLE_WRITE,
+                  {WIRE_HELLO_MANY, WIRE_HELLO_SECRET, WIRE_HELLO_MANY | WIRE_HELLO_SECRET}},
+                 {WIRE_ROLE_POST, {0}},
+                 {WIRE_ROLE_CHECK, {WIRE_HELLO_SECRET, WIRE_HELLO_KNOCK}}};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(roles); i++) {
-        for (unsigned bit = 0; bit < 32; bit++) {
+        for (unsigned n = 0; n < 8 + 32; n++) {
+            uint32_t flags = n < 8 ? n : UINT32_C(1) << (n - 8);
             struct wire_hello hello = {
-                .version = WIRE_VERSION, .role = roles[i], .flags = UINT32_C(1) << bit}, decoded;
+                .version = WIRE_VERSION, .role = roles[i].role, .flags = flags}, decoded;
             uint8_t buf[WIRE_HELLO_BYTES];
-            bool known = roles[i] == WIRE_ROLE_WRITE && bit < 2;
+            bool known = flags == 0;
+
+            for (size_t at = 0; at < COUNT_OF(roles[i].known); at++)
+                known |= flags == roles[i].known[at];
 
             wire_encode_hello(&hello, buf);
             assert_int_equal(wire_decode_hello(buf, sizeof(buf), &decoded),
@@ -1860,6 +2022,7 @@ int main(void)
         cmocka_unit_test(only_what_is_preserved_is_sent),
         cmocka_unit_test(every_byte_of_an_identity_needs_resuming),
         cmocka_unit_test(only_what_is_committed_has_a_digest),
+        cmocka_unit_test(a_wrong_byte_is_not_what_it_should_be),
         cmocka_unit_test(texts_over_the_limit_are_refused),
         cmocka_unit_test(texts_may_not_contain_nul),
         cmocka_unit_test(the_addresses_of_a_meeting_are_lines),
@@ -1900,7 +2063,7 @@ int main(void)
         cmocka_unit_test(only_a_post_has_a_probe),
         cmocka_unit_test(a_header_says_how_long_private_data_is),
         cmocka_unit_test(a_welcome_knows_one_flag_and_has_a_nonce_only_with_it),
-        cmocka_unit_test(only_a_write_has_flags),
+        cmocka_unit_test(each_role_has_flags_of_its_own),
         cmocka_unit_test(a_refusal_has_a_status),
         cmocka_unit_test(a_refusals_text_fits),
         cmocka_unit_test(a_refusals_text_contains_no_nul),
