@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "clock.h"
+
 int handshake_welcome(struct handshake *handshake, struct error *err)
 {
     handshake->welcome = (struct wire_welcome){.version = WIRE_VERSION};
@@ -11,6 +13,22 @@ int handshake_welcome(struct handshake *handshake, struct error *err)
         return 0;
     handshake->welcome.flags = WIRE_WELCOME_SECRET;
     return secret_random(handshake->welcome.nonce, WIRE_NONCE_BYTES, err);
+}
+
+int handshake_accept(struct handshake *handshake, struct session *session,
+                     struct endpoint *endpoint, const struct endpoint_wants *wants, unsigned slots,
+                     unsigned objects, struct error *err)
+{
+    uint8_t data[WIRE_WELCOME_BYTES];
+    if (handshake_welcome(handshake, err) < 0)
+        return -1;
+    unsigned len = (unsigned)wire_encode_welcome(&handshake->welcome, data);
+    if (endpoint_create_queues(endpoint, wants, NULL, err) < 0 ||
+        session_open(session, endpoint, slots, objects, endpoint->timeout, err) < 0 ||
+        endpoint_accept(endpoint, data, len, clock_after(endpoint->timeout), err) < 0)
+        return -1;
+    session_begin(session);
+    return 0;
 }
 
 static int code_of(const struct handshake *handshake, enum wire_role side, const uint8_t *nonce,

@@ -578,21 +578,11 @@ static unsigned fit_memory(struct receiver *receiver)
 
 static int connect_session(struct receiver *receiver, struct error *err)
 {
-    uint8_t data[WIRE_WELCOME_BYTES];
-    struct endpoint *endpoint = receiver->endpoint;
     unsigned objects = fit_memory(receiver);
     struct endpoint_wants wants = session_wants(receiver->slot_count, objects, 0);
     wants.max_sge = 1;
-    if (handshake_welcome(&receiver->handshake, err) < 0)
-        return -1;
-    unsigned len = (unsigned)wire_encode_welcome(&receiver->handshake.welcome, data);
-    if (endpoint_create_queues(endpoint, &wants, NULL, err) < 0 ||
-        session_open(&receiver->session, endpoint, receiver->slot_count, objects, endpoint->timeout,
-                     err) < 0 ||
-        endpoint_accept(endpoint, data, len, clock_after(endpoint->timeout), err) < 0)
-        return -1;
-    session_begin(&receiver->session);
-    return 0;
+    return handshake_accept(&receiver->handshake, &receiver->session, receiver->endpoint, &wants,
+                            receiver->slot_count, objects, err);
 }
 
 /* Whether what is there already may be gone on from: nothing was found wrong with it, nor has its
