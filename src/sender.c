@@ -484,7 +484,7 @@ static int send_load(struct sender *sender, struct load *load, struct error *err
                          "a placed slot was not filled");
     for (unsigned i = 0; i < load->work_count; i++) {
         struct loader_work *work = &load->works[i];
-        if (session_write(&sender->session, work->entries, work->count,
+        if (session_write(&sender->session, work->entries, work->count, 0,
                           place.remote_addr + work->at, place.rkey, err) < 0)
             return -1;
     }

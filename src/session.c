@@ -238,14 +238,29 @@ static int silent(const struct session *session, struct error *err)
                            "long to wait");
 }
 
+/* Looks for completions for a while, which is sooner than an event tells. Their count, or -1 with
+ * *err. */
+static int poll_briefly(struct session *session, struct error *err)
+{
+    int64_t until = clock_after(session->poll_ns);
+    int count;
+    do
+        count = reap(session, err);
+    while (count == 0 && clock_now() < until);
+    return count;
+}
+
 /* Waits until a completion, an event, worker_fd or the moment. -1 with *err; else whether
  * worker_fd is readable. */
 static int wait_until(struct session *session, int worker_fd, int64_t moment, struct error *err)
 {
     struct endpoint *endpoint = session->endpoint;
+    int count = session->poll_ns > 0 ? poll_briefly(session, err) : 0;
+    if (count != 0)
+        return count < 0 ? -1 : 0;
     if (completion_arm(&endpoint->queue, err) < 0)
         return -1;
-    int count = reap(session, err);
+    count = reap(session, err);
     if (count != 0)
         return count < 0 ? -1 : 0;
     struct pollfd fds[] = {{.fd = endpoint_fd(endpoint), .events = POLLIN},
@@ -326,7 +341,7 @@ static uint64_t bytes_of(const struct ibv_sge *entries, unsigned count)
     return bytes;
 }
 
-int session_write(struct session *session, struct ibv_sge *entries, unsigned count,
+int session_write(struct session *session, struct ibv_sge *entries, unsigned count, int flags,
                   uint64_t remote_addr, uint32_t rkey, struct error *err)
 {
     while (writer_room(&session->writer) == 0) {
@@ -337,7 +352,7 @@ int session_write(struct session *session, struct ibv_sge *entries, unsigned cou
     log_trace("%s: RDMA write of %" PRIu64 " bytes, gather entries %u, to %#" PRIx64
               ", rkey %#" PRIx32,
               session->endpoint->peer, bytes_of(entries, count), count, remote_addr, rkey);
-    if (writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, 0, remote_addr, rkey,
+    if (writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, flags, remote_addr, rkey,
                      err) < 0)
         return post_failed(session, err);
     return 0;

@@ -1,5 +1,5 @@
 /*
- * session.h - what both ends of a write session share: messages in and out, signs of life,
+ * session.h - what both ends of a session of messages share: messages in and out, signs of life,
  * deadlines, and the way a session fails.
  *
  * A peer is alive while messages of the protocol come from it: transport keepalives do not see a
@@ -23,6 +23,9 @@
 /* The wr_id of RDMA writes in a session: below the kinds of messages.h. */
 #define SESSION_WRID_WRITE 0
 
+/* For poll_ns, where a round trip is to take no longer than it must. */
+#define SESSION_POLL_NS (50 * UINT64_C(1000))
+
 struct session_receive {
     uint64_t wr_id;
     uint32_t len;
@@ -35,6 +38,7 @@ struct session {
     struct messages messages;
     struct writer writer;
     uint64_t timeout;  /* ns */
+    uint64_t poll_ns;  /* how long to look for completions before sleeping; 0: not at all */
     int64_t due_by;    /* clock.h: when a message must have come that is due; CLOCK_NEVER */
     int64_t heard_at;  /* clock.h: when the last message came */
     int64_t wake_at;   /* clock.h: when session_next returns at the latest; 0: not for the time */
@@ -90,8 +94,8 @@ int session_await(struct session *session, struct wire_message *message, struct 
 int session_send(struct session *session, const struct wire_message *message, struct error *err);
 
 /* Posts an unsignalled RDMA write, waiting for room. A message must follow it (which is
- * signalled). */
-int session_write(struct session *session, struct ibv_sge *entries, unsigned count,
+ * signalled). flags: 0 or IBV_SEND_INLINE. */
+int session_write(struct session *session, struct ibv_sge *entries, unsigned count, int flags,
                   uint64_t remote_addr, uint32_t rkey, struct error *err);
 
 /* The error of a message that has no place here. Always -1. */
