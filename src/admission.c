@@ -58,8 +58,8 @@ int admission_check_hello(const struct admission *admission, const struct wire_h
                           struct error *err)
 {
     bool secret = admission->secret != NULL;
-    bool writes = hello->role == WIRE_ROLE_WRITE;
-    if (writes ? secret == ((hello->flags & WIRE_HELLO_SECRET) != 0)
+    bool proves = hello->role == WIRE_ROLE_WRITE || hello->role == WIRE_ROLE_CHECK;
+    if (proves ? secret == ((hello->flags & WIRE_HELLO_SECRET) != 0)
                : !secret || secret_equal(hello->token, admission->token, WIRE_TOKEN_BYTES))
         return 0;
     return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "access refused");

@@ -47,8 +47,20 @@ static uint64_t find_share(const struct budget *budget, uint64_t left)
     return bytes > budget->least ? bytes : budget->least;
 }
 
-int budget_take(struct budget *budget, const struct sockaddr *peer, struct budget_share *share,
-                struct error *err)
+/* Whether there may be one session more for that; -1 with *err. */
+static int check_count(const struct budget *budget, enum budget_use use, struct error *err)
+{
+    unsigned most = budget->most_of[use];
+    if (budget->count < budget->most_sessions && (most == 0 || budget->count_of[use] < most))
+        return 0;
+    if (budget->count < budget->most_sessions && use == BUDGET_CHECK)
+        return busy(err, "as many checks as there may be");
+    return busy(err, budget->most_sessions == 1 || most == 1 ? "another session"
+                                                             : "as many sessions as there may be");
+}
+
+int budget_take(struct budget *budget, const struct sockaddr *peer, enum budget_use use,
+                struct budget_share *share, struct error *err)
 {
     unsigned of_host = 0;
     uint64_t bytes_of_host = 0;
@@ -58,9 +70,8 @@ int budget_take(struct budget *budget, const struct sockaddr *peer, struct budge
             of_host++;
             bytes_of_host += at->bytes;
         }
-    if (budget->count >= budget->most_sessions)
-        return busy(err, budget->most_sessions == 1 ? "another session"
-                                                    : "as many sessions as there may be");
+    if (check_count(budget, use, err) < 0)
+        return -1;
     if (of_host > 0 && of_host >= part_of(budget->most_sessions))
         return busy(err, "as many sessions as one host may have");
     share->bytes = budget->wanted;
@@ -73,9 +84,11 @@ int budget_take(struct budget *budget, const struct sockaddr *peer, struct budge
                                                   : "as much memory as one host may have");
         share->bytes = find_share(budget, left_for_host);
     }
+    share->use = use;
     share->next = budget->shares;
     budget->shares = share;
     budget->count++;
+    budget->count_of[use]++;
     budget->bytes += share->bytes;
     return 0;
 }
@@ -87,5 +100,6 @@ void budget_return(struct budget *budget, struct budget_share *share)
         at = &(*at)->next;
     *at = share->next;
     budget->count--;
+    budget->count_of[share->use]--;
     budget->bytes -= share->bytes;
 }

@@ -17,19 +17,27 @@
 #define BUDGET_UNLIMITED UINT64_MAX
 #define BUDGET_HOST_BYTES 16
 
+enum budget_use {
+    BUDGET_TRANSFER,
+    BUDGET_CHECK,
+    BUDGET_USES
+};
+
 /* One session's. Its owner keeps it, at one place, from budget_take to budget_return. */
 struct budget_share {
     struct budget_share *next;
     uint8_t host[BUDGET_HOST_BYTES];
+    enum budget_use use;
     uint64_t bytes; /* of memory that may be pinned */
 };
 
 struct budget {
-    unsigned most_sessions; /* at least 1 */
+    unsigned most_sessions;        /* at least 1 */
+    unsigned most_of[BUDGET_USES]; /* of them, for each use; 0: all */
     uint64_t most_bytes;    /* of all sessions, or BUDGET_UNLIMITED */
     uint64_t least, wanted; /* bytes: below least no session works, more than wanted none needs */
     struct budget_share *shares;
-    unsigned count;
+    unsigned count, count_of[BUDGET_USES];
     uint64_t bytes;
 };
 
@@ -37,8 +45,8 @@ struct budget {
  * Takes a share for a session with that peer: what it wants, or part of what is left, so that many
  * may follow, but no less than the least. 0, or -1 with *err (ERROR_TEMPORARY) when there is none now.
  */
-int budget_take(struct budget *budget, const struct sockaddr *peer, struct budget_share *share,
-                struct error *err);
+int budget_take(struct budget *budget, const struct sockaddr *peer, enum budget_use use,
+                struct budget_share *share, struct error *err);
 
 /* What is equal for addresses of one host. */
 void budget_find_host(const struct sockaddr *peer, uint8_t host[BUDGET_HOST_BYTES]);

@@ -242,11 +242,18 @@ void client_hint_secret(struct error *err)
                  "without takes no client that has one");
 }
 
+/* Whether a session of messages is to begin, which has a secret where both ends have. */
+static bool wants_session(const struct wire_hello *hello)
+{
+    return hello && (hello->role == WIRE_ROLE_WRITE ||
+                     (hello->role == WIRE_ROLE_CHECK && !(hello->flags & WIRE_HELLO_KNOCK)));
+}
+
 static int refused(const struct endpoint *endpoint, const struct wire_hello *hello,
                    const struct endpoint_answer *answer, struct error *err)
 {
     client_understand_refusal(endpoint->peer, answer->data, answer->len, err);
-    if (hello && hello->role == WIRE_ROLE_WRITE)
+    if (wants_session(hello))
         client_hint_secret(err);
     return -1;
 }
@@ -259,7 +266,7 @@ int client_greet(struct endpoint *endpoint, const struct wire_hello *hello, int6
     *welcome = (struct wire_welcome){.version = 0};
     if (endpoint_connect(endpoint, hello ? data : NULL, len, deadline, answer, err) < 0)
         return answer->refused ? refused(endpoint, hello, answer, err) : -1;
-    if (!hello || hello->role != WIRE_ROLE_WRITE)
+    if (!wants_session(hello))
         return 0;
     if (understand_welcome(endpoint, answer, welcome, err) < 0)
         return -1;
@@ -269,7 +276,8 @@ int client_greet(struct endpoint *endpoint, const struct wire_hello *hello, int6
 /* Asks for a connection as somebody who wants nothing. */
 static bool knock(struct endpoint *probe, int64_t deadline, struct error *err)
 {
-    static const struct wire_hello nothing = {.version = WIRE_VERSION, .role = WIRE_ROLE_CHECK};
+    static const struct wire_hello nothing = {
+        .version = WIRE_VERSION, .role = WIRE_ROLE_CHECK, .flags = WIRE_HELLO_KNOCK};
     static const struct endpoint_wants least = {.send_depth = 1, .recv_depth = 1, .max_sge = 1};
     struct endpoint_answer answer;
     struct wire_welcome ignored;

@@ -48,8 +48,8 @@ int client_reach(const struct client_target *target, client_try try, void *conte
 
 /*
  * endpoint_connect with a HELLO, or with no private data at all (NULL), and what comes back
- * understood: a REFUSAL is in *err, a WELCOME in *welcome. Only a writer needs a WELCOME, and one that
- * says to have a secret one that says so too: exposed memory may be any listener's.
+ * understood: a REFUSAL is in *err, a WELCOME in *welcome. A writer and a check need a WELCOME, and one
+ * that says to have a secret one that says so too; not a `post`: exposed memory may be any listener's.
  */
 int client_greet(struct endpoint *endpoint, const struct wire_hello *hello, int64_t deadline,
                  struct wire_welcome *welcome, struct endpoint_answer *answer, struct error *err);
@@ -61,7 +61,7 @@ int client_other_version(const char *peer, unsigned version, struct error *err);
  * -1. */
 int client_understand_refusal(const char *peer, const void *data, size_t len, struct error *err);
 
-/* Hints at the secret in a writer's refusal (ERROR_UNAVAILABLE) that has no hint: a server with a
+/* Hints at the secret in a writer's or a check's refusal (ERROR_UNAVAILABLE) that has no hint: a server with a
  * secret gives none. */
 void client_hint_secret(struct error *err);
 

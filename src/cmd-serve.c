@@ -43,6 +43,7 @@ enum {
     KEY_SECRET_FILE,
     KEY_MAX_SESSIONS,
     KEY_MAX_MEMORY,
+    KEY_NO_CHECK,
 };
 
 struct arguments {
@@ -51,7 +52,7 @@ struct arguments {
     const char *in_place; /* a file or device */
     uint64_t region_size; /* 0: none */
     const char *dump, *ticket, *ready_file, *bind, *secret_file;
-    bool discard, once;
+    bool discard, once, no_check;
     struct sink_options files;
     bool keep_partial; /* --keep-partial was given */
     bool never_map;
@@ -99,6 +100,8 @@ static const struct argp_option options[] = {
      "Only those that prove to know the secret in FILE, or that present the ticket "
      "($RDMAPUT_SECRET_FILE)",
      20},
+    {"no-check", KEY_NO_CHECK, NULL, 0,
+     "Refuse checks of the path, which write into memory that is made for them alone", 20},
     {NULL, 0, NULL, 0, "Limits:", 25},
     {"max-sessions", KEY_MAX_SESSIONS, "N", 0, "At most N sessions at once (256)", 25},
     {"max-memory", KEY_MAX_MEMORY, "SIZE", 0,
@@ -208,6 +211,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SECRET_FILE:
         arguments->secret_file = arg;
+        return 0;
+    case KEY_NO_CHECK:
+        arguments->no_check = true;
         return 0;
     case KEY_MAX_SESSIONS:
         arguments->max_sessions = (unsigned)options_number(state, "--max-sessions", arg,
@@ -349,6 +355,7 @@ static int serve(const struct arguments *arguments, const struct secret *secret,
         .wait = arguments->wait,
         .max_sessions = arguments->max_sessions,
         .max_memory = arguments->max_memory,
+        .no_check = arguments->no_check,
         .once = arguments->once || sink->ops->single,
         .admission = {.networks = arguments->networks,
                       .count = arguments->network_count,

@@ -3,6 +3,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 #include "report.h"
 #include "session.h"
 #include "signals.h"
+#include "tester.h"
 #include "units.h"
 #include "wire.h"
 
@@ -35,11 +37,19 @@
 #define MOST_WAITING 16
 #define MOST_REQUESTS 16
 #define MOST_LISTED 10000 /* objects of a session: how many there are is its client's choice */
+/* A check takes what it can get of processor and link. */
+#define MOST_CHECKS 8
 #define WAITING_NS (1 * CLOCK_NS_PER_S)
 #define STAY_MS 500
 #define STACK_BYTES ((size_t)256 << 10)
 
 struct server;
+
+enum kind {
+    KIND_WRITE,
+    KIND_POST, /* one-sided, into the region */
+    KIND_CHECK,
+};
 
 struct serving {
     struct serving *next;
@@ -47,11 +57,12 @@ struct serving {
     pthread_t thread;
     struct endpoint endpoint;
     struct budget_share share;
-    bool one_sided; /* a `post` into the region */
-    bool others;    /* were served when it began */
+    enum kind kind;
+    bool others; /* were served when it began */
     struct wire_hello hello;
     int exchange_fd;               /* -1: none */
     struct receiver_result result; /* of a write session */
+    struct tester_result tested;   /* of a check */
     bool admitted;
     struct error error;
     struct error stuck; /* set with ended: what the session ended with while storage goes on */
@@ -67,7 +78,7 @@ struct serving {
 struct request {
     struct rdma_cm_id *id;
     struct rdma_conn_param conn;
-    bool one_sided;
+    enum kind kind;
     struct wire_hello hello; /* zeros without one */
     int exchange_fd;         /* the TCP connection of its exchange; -1: none */
     int64_t until;
@@ -141,10 +152,12 @@ static bool is_many(const struct serving *serving)
 
 static void begin_document(struct serving *serving)
 {
+    static const char *const roles[] = {
+        [KIND_WRITE] = "write", [KIND_POST] = "post", [KIND_CHECK] = "check"};
     serving->began_at = clock_now();
     serving->document = document_new("serve");
     serving->objects = serving->document ? json_object_new_array() : NULL;
-    document_add_text(serving->document, "role", serving->one_sided ? "post" : "write");
+    document_add_text(serving->document, "role", roles[serving->kind]);
     document_add_text(serving->document, "sink", serving->server->job->sink->description);
 }
 
@@ -160,21 +173,35 @@ static void note_object(void *context, const char *peer, const struct receiver_o
     document_append_object(serving->objects, object->name, &object->digest, object->kept, cause);
 }
 
+static void add_objects(struct serving *serving)
+{
+    struct json_object *document = serving->document;
+    document_add_amount(document, serving->result.stored,
+                        (uint64_t)(clock_now() - serving->began_at));
+    document_add_number(document, "objects_committed", serving->result.committed);
+    document_add_number(document, "objects_failed", serving->result.failed);
+    document_add(document, "objects", serving->objects);
+    serving->objects = NULL;
+}
+
+static void add_tests(struct serving *serving)
+{
+    struct json_object *document = serving->document;
+    document_add_number(document, "writes_right", serving->tested.right);
+    document_add_number(document, "writes_wrong", serving->tested.wrong);
+    document_add_number(document, "echoes", serving->tested.echoes);
+}
+
 /* What the session came to, once. */
 static void print_document(struct serving *serving, const struct error *err)
 {
     struct json_object *document = serving->document;
-    serving->document = NULL;
-    if (serving->one_sided) {
-        json_object_put(serving->objects);
-    } else {
-        document_add_amount(document, serving->result.stored,
-                            (uint64_t)(clock_now() - serving->began_at));
-        document_add_number(document, "objects_committed", serving->result.committed);
-        document_add_number(document, "objects_failed", serving->result.failed);
-        document_add(document, "objects", serving->objects);
-    }
-    serving->objects = NULL;
+    if (serving->kind == KIND_WRITE)
+        add_objects(serving);
+    if (serving->kind == KIND_CHECK)
+        add_tests(serving);
+    json_object_put(serving->objects);
+    serving->objects = serving->document = NULL;
     document_add_facts(document, &serving->endpoint.facts);
     document_print(document, err);
 }
@@ -182,7 +209,7 @@ static void print_document(struct serving *serving, const struct error *err)
 /* What a failed write session came to goes into *err, and is said. */
 static void tell_failure(struct serving *serving, struct error *err)
 {
-    if (!serving->one_sided && serving->result.admitted && !is_many(serving) &&
+    if (serving->kind == KIND_WRITE && serving->result.admitted && !is_many(serving) &&
         !serving->server->job->sink->ops->irrevocable)
         report_progress(err, serving->result.stored, "stored");
     error_nest(err, serving->endpoint.peer);
@@ -223,11 +250,44 @@ static int serve_write(struct serving *serving)
     return rc;
 }
 
+static int serve_check(struct serving *serving)
+{
+    const struct tester_result *tested = &serving->tested;
+    struct tester_job job = {
+        .hello = &serving->hello,
+        .secret = serving->server->admission.secret,
+        .memory = serving->share.bytes,
+        .others = serving->others,
+    };
+    if (tester_run(&serving->endpoint, &job, &serving->tested, &serving->error) < 0)
+        return -1;
+    if (tested->wrong > 0)
+        log_note("%s: checked: %" PRIu64 " of %" PRIu64 " writes arrived wrong",
+                 serving->endpoint.peer, tested->wrong, tested->right + tested->wrong);
+    else
+        log_verbose("%s: checked: %" PRIu64 " writes, all right; %" PRIu64 " echoes",
+                    serving->endpoint.peer, tested->right, tested->echoes);
+    return 0;
+}
+
+static int serve(struct serving *serving)
+{
+    switch (serving->kind) {
+    case KIND_POST:
+        return serve_one_sided(serving);
+    case KIND_CHECK:
+        return serve_check(serving);
+    case KIND_WRITE:
+        break;
+    }
+    return serve_write(serving);
+}
+
 static void *session_main(void *argument)
 {
     struct serving *serving = argument;
     begin_document(serving);
-    int rc = serving->one_sided ? serve_one_sided(serving) : serve_write(serving);
+    int rc = serve(serving);
     if (rc < 0 && !atomic_load(&serving->ended))
         tell_failure(serving, &serving->error);
     if (serving->document)
@@ -271,13 +331,38 @@ static int claim_exchange(struct server *server, struct request *request, struct
                      "no exchange over TCP belongs to that token, or not any more");
 }
 
+static enum kind kind_of(enum wire_result result, const struct wire_hello *hello)
+{
+    if (result == WIRE_FOREIGN || hello->role == WIRE_ROLE_POST)
+        return KIND_POST;
+    return hello->role == WIRE_ROLE_CHECK ? KIND_CHECK : KIND_WRITE;
+}
+
+/* Whether there is what a session of that kind is for. */
+static int check_kind(const struct server_job *job, const struct request *request,
+                      struct error *err)
+{
+    if (request->kind == KIND_POST && !job->ticket) {
+        error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "no memory is exposed here");
+        return error_hint(err, "serve with --region SIZE --ticket FILE");
+    }
+    if (request->kind != KIND_CHECK)
+        return 0;
+    if (request->hello.flags & WIRE_HELLO_KNOCK)
+        return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL,
+                         "it only asked whether somebody listens");
+    if (!job->no_check)
+        return 0;
+    error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "this server answers no check");
+    return error_hint(err, "serve without --no-check");
+}
+
 /* Whether a client that says this may begin a session; notes what it said and which kind it is
  * to be. */
 static int admit(struct server *server, const struct sockaddr *peer, struct request *request,
                  struct error *err)
 {
     struct wire_hello *hello = &request->hello;
-    const struct server_job *job = server->job;
     if (admission_check(&server->admission, peer, err) < 0)
         return -1;
     enum wire_result result = wire_decode_hello(request->conn.private_data,
@@ -287,17 +372,11 @@ static int admit(struct server *server, const struct sockaddr *peer, struct requ
                          "protocol version %u here, %u there", WIRE_VERSION, hello->version);
     if (result == WIRE_BROKEN)
         return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, NULL, "malformed greeting");
-    request->one_sided = result == WIRE_FOREIGN || hello->role == WIRE_ROLE_POST;
-    if (request->one_sided && !job->ticket) {
-        error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL, "no memory is exposed here");
-        return error_hint(err, "serve with --region SIZE --ticket FILE");
-    }
-    if (!request->one_sided && hello->role != WIRE_ROLE_WRITE)
-        return error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, NULL,
-                         "this server answers no such request");
-    if (admission_check_hello(&server->admission, hello, err) < 0)
+    request->kind = kind_of(result, hello);
+    if (check_kind(server->job, request, err) < 0 ||
+        admission_check_hello(&server->admission, hello, err) < 0)
         return -1;
-    return request->one_sided ? 0 : claim_exchange(server, request, err);
+    return request->kind == KIND_WRITE ? claim_exchange(server, request, err) : 0;
 }
 
 static void note_refusal(const struct sockaddr *peer, const struct error *reason)
@@ -326,13 +405,14 @@ static int begin_session(struct server *server, struct request *request, struct 
         turn_away(request, &failed);
         return 0;
     }
-    if (budget_take(&server->budget, rdma_get_peer_addr(id), &serving->share, err) < 0) {
+    enum budget_use use = request->kind == KIND_CHECK ? BUDGET_CHECK : BUDGET_TRANSFER;
+    if (budget_take(&server->budget, rdma_get_peer_addr(id), use, &serving->share, err) < 0) {
         free(serving);
         return -1;
     }
     serving->server = server;
     serving->exchange_fd = request->exchange_fd;
-    serving->one_sided = request->one_sided;
+    serving->kind = request->kind;
     serving->hello = request->hello;
     serving->others = server->budget.count > 1;
     if (endpoint_adopt(&serving->endpoint, id, &request->conn, server->job->timeout,
@@ -612,7 +692,8 @@ static int open_server(struct server *server, struct error *err)
 
 uint64_t server_least_memory(void)
 {
-    return receiver_least_memory();
+    uint64_t transfer = receiver_least_memory(), check = tester_least_memory();
+    return transfer > check ? transfer : check;
 }
 
 /* The limit of locked memory, for those who are not above it. */
@@ -624,16 +705,18 @@ static uint64_t locked_memory(void)
     return limit.rlim_cur;
 }
 
+/* A transfer that has to be alone leaves room for checks, unless the user says otherwise. */
 static void set_budget(struct server *server)
 {
     const struct server_job *job = server->job;
     bool alone = job->sink->ops->exclusive || job->once;
-    unsigned most = job->max_sessions ? job->max_sessions : USUAL_SESSIONS;
-    server->budget = (struct budget){.most_sessions = alone ? 1 : most,
-                                     .most_bytes = job->max_memory ? job->max_memory
-                                                                   : locked_memory(),
-                                     .least = receiver_least_memory(),
-                                     .wanted = receiver_wanted_memory()};
+    unsigned usual = alone ? 1 + MOST_CHECKS : USUAL_SESSIONS;
+    server->budget = (struct budget){
+        .most_sessions = job->max_sessions ? job->max_sessions : usual,
+        .most_of = {[BUDGET_TRANSFER] = alone, [BUDGET_CHECK] = MOST_CHECKS},
+        .most_bytes = job->max_memory ? job->max_memory : locked_memory(),
+        .least = server_least_memory(),
+        .wanted = receiver_wanted_memory()};
     if (job->ticket && server->budget.most_bytes != BUDGET_UNLIMITED)
         server->budget.most_bytes -= job->region->memory.bytes < server->budget.most_bytes
                                          ? job->region->memory.bytes

@@ -19,6 +19,7 @@ struct server_job {
     uint16_t port;               /* 0: any free one */
     uint64_t timeout;            /* ns */
     uint64_t wait;               /* ns: how long to wait for the first transfer; 0: for ever */
+    bool no_check;               /* check sessions are refused */
     bool once;                   /* exit after one admitted transfer, with its status */
     struct admission admission;
     unsigned max_sessions; /* at once; 0: as many as work without ado */

@@ -64,7 +64,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     --bind --context --flags --literal --null --port --progress --progress-fd --remote-addr --retry --rkey --segments-from --wait)"
   assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
     --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map \
-    --max-memory --max-sessions --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
+    --max-memory --max-sessions --no-check --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
 }
 
 @test "without a command the usage goes to standard error, with status 64" {

@@ -19,7 +19,8 @@
 
 static struct budget_share shares[COUNT];
 
-static int take(struct budget *budget, unsigned share, const char *address)
+static int take_for(struct budget *budget, enum budget_use use, unsigned share,
+                    const char *address)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
@@ -30,19 +31,29 @@ static int take(struct budget *budget, unsigned share, const char *address)
         assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
         peer = (const struct sockaddr *)&v6;
     }
-    int rc = budget_take(budget, peer, &shares[share], &err);
+    int rc = budget_take(budget, peer, use, &shares[share], &err);
     assert_int_equal(err.class, rc < 0 ? ERROR_TEMPORARY : ERROR_NONE);
     return rc;
 }
 
+static int take(struct budget *budget, unsigned share, const char *address)
+{
+    return take_for(budget, BUDGET_TRANSFER, share, address);
+}
+
 /* As many hosts as there are shares. */
-static int take_from_another(struct budget *budget, unsigned share)
+static int take_for_another(struct budget *budget, enum budget_use use, unsigned share)
 {
     char address[] = "10.0.0.0";
 
     address[5] = (char)('0' + share / 10);
     address[7] = (char)('0' + share % 10);
-    return take(budget, share, address);
+    return take_for(budget, use, share, address);
+}
+
+static int take_from_another(struct budget *budget, unsigned share)
+{
+    return take_for_another(budget, BUDGET_TRANSFER, share);
 }
 
 static void there_are_no_more_sessions_than_that(void **state)
@@ -57,6 +68,42 @@ static void there_are_no_more_sessions_than_that(void **state)
     assert_int_equal(take_from_another(&budget, 4), 0);
     assert_int_equal(take_from_another(&budget, 5), -1);
     assert_int_equal(budget.count, 3);
+}
+
+static void each_use_has_a_limit_of_its_own(void **state)
+{
+    struct budget budget = {.most_sessions = 4,
+                            .most_of = {[BUDGET_TRANSFER] = 1, [BUDGET_CHECK] = 2},
+                            .most_bytes = BUDGET_UNLIMITED,
+                            .wanted = 100};
+
+    (void)state;
+    assert_int_equal(take_for_another(&budget, BUDGET_CHECK, 0), 0);
+    assert_int_equal(take_for_another(&budget, BUDGET_TRANSFER, 1), 0);
+    assert_int_equal(take_for_another(&budget, BUDGET_TRANSFER, 2), -1);
+    assert_int_equal(take_for_another(&budget, BUDGET_CHECK, 3), 0);
+    assert_int_equal(take_for_another(&budget, BUDGET_CHECK, 4), -1);
+    budget_return(&budget, &shares[1]);
+    assert_int_equal(take_for_another(&budget, BUDGET_CHECK, 4), -1);
+    assert_int_equal(take_for_another(&budget, BUDGET_TRANSFER, 5), 0);
+    budget_return(&budget, &shares[0]);
+    assert_int_equal(take_for_another(&budget, BUDGET_TRANSFER, 6), -1);
+    assert_int_equal(take_for_another(&budget, BUDGET_CHECK, 7), 0);
+    assert_int_equal(budget.count, 3);
+}
+
+static void all_uses_together_have_the_limit_of_sessions(void **state)
+{
+    struct budget budget = {.most_sessions = 2,
+                            .most_of = {[BUDGET_TRANSFER] = 2, [BUDGET_CHECK] = 2},
+                            .most_bytes = BUDGET_UNLIMITED,
+                            .wanted = 100};
+
+    (void)state;
+    assert_int_equal(take_for_another(&budget, BUDGET_CHECK, 0), 0);
+    assert_int_equal(take_for_another(&budget, BUDGET_TRANSFER, 1), 0);
+    assert_int_equal(take_for_another(&budget, BUDGET_TRANSFER, 2), -1);
+    assert_int_equal(take_for_another(&budget, BUDGET_CHECK, 3), -1);
 }
 
 static void one_host_has_three_quarters_of_them(void **state)
@@ -167,6 +214,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_are_no_more_sessions_than_that),
+        cmocka_unit_test(each_use_has_a_limit_of_its_own),
+        cmocka_unit_test(all_uses_together_have_the_limit_of_sessions),
         cmocka_unit_test(one_host_has_three_quarters_of_them),
         cmocka_unit_test(a_host_is_an_address_or_a_network_of_ipv6),
         cmocka_unit_test(without_a_limit_each_has_what_it_wants),
