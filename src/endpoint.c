@@ -323,13 +323,15 @@ int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
                      const struct sockaddr *dest, int64_t deadline, struct error *err)
 {
     struct error cause = {.class = ERROR_NONE};
-    int64_t start = clock_now();
+    int64_t start = clock_now(), routed;
     address_format(dest, endpoint->peer);
     memcpy(endpoint->facts.peer, endpoint->peer, sizeof endpoint->facts.peer);
     int rc = resolve_address(endpoint, src, dest, deadline, &cause);
+    routed = facts_took(&endpoint->facts, FACTS_RESOLVE, start);
     if (rc == 0)
         rc = resolve_route(endpoint, deadline, &cause);
-    facts_took(&endpoint->facts, FACTS_RESOLVE, start);
+    endpoint->facts.route_ns = (uint64_t)(facts_took(&endpoint->facts, FACTS_RESOLVE, routed) -
+                                          routed);
     if (rc == 0) {
         note_device(endpoint);
         return 0;

@@ -31,6 +31,7 @@ struct facts {
     uint64_t slot_size; /* bytes */
     uint64_t pinned;    /* bytes of registered memory here */
     uint64_t ns[FACTS_STAGES];
+    uint64_t route_ns; /* of FACTS_RESOLVE, the route's part */
 };
 
 /* A stage has gone on since then (clock.h). Returns now. */
