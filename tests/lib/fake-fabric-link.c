@@ -259,6 +259,21 @@ static void acknowledge(struct fake_id *id)
     fake_link_send(id, &ack, NULL, NULL);
 }
 
+/* FAKE_FABRIC_FLIP, for a write that has come in. */
+static void damage(const struct fake_id *id)
+{
+    const char *text = getenv("FAKE_FABRIC_FLIP");
+    char *place;
+    struct fake_frame frame = id->frame;
+    struct iovec byte;
+    if (!text || strtoull(text, &place, 10) != frame.length || *place != ':')
+        return;
+    frame.remote_addr += (uint64_t)strtoll(place + 1, NULL, 10);
+    frame.length = 1;
+    if (range_vector(id, &frame, 0, IBV_ACCESS_REMOTE_WRITE, &byte) > 0)
+        *(uint8_t *)byte.iov_base ^= 1;
+}
+
 /* The answer to the oldest work request. */
 static void end_work(struct fake_qp *qp, enum ibv_wc_status status)
 {
@@ -283,6 +298,7 @@ static void end_frame(struct fake_id *id)
         acknowledge(id);
         break;
     case INTO_MEMORY:
+        damage(id);
         acknowledge(id);
         break;
     case INTO_READ:

@@ -59,6 +59,17 @@ bool fake_is_iwarp(void)
     return kind && strcmp(kind, "iwarp") == 0;
 }
 
+uint64_t fake_number(const char *variable, uint64_t otherwise)
+{
+    const char *text = getenv(variable);
+    return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static uint64_t most_bytes(void)
+{
+    return fake_number("FAKE_FABRIC_MAX_MSG", UINT32_C(1) << 23);
+}
+
 void fake_count(enum fake_kind kind, int change)
 {
     counts[kind] += (unsigned)change;
@@ -259,7 +270,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
     attr->max_mtu = IBV_MTU_4096;
     attr->active_mtu = IBV_MTU_1024;
     attr->gid_tbl_len = 1;
-    attr->max_msg_sz = UINT32_C(1) << 23;
+    attr->max_msg_sz = (uint32_t)most_bytes();
     attr->phys_state = 5; /* LinkUp */
     attr->link_layer = IBV_LINK_LAYER_ETHERNET;
     return 0;
@@ -592,8 +603,9 @@ static int create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_ini
     errno = EINVAL;
     if (!id->verbs || id->qp || !pd || attr->qp_type != IBV_QPT_RC ||
         cap->max_send_sge > most_entries || cap->max_recv_sge > most_entries ||
-        cap->max_inline_data > FAKE_MOST_INLINE || cap->max_send_wr > MOST_WORKS ||
-        cap->max_recv_wr > MOST_WORKS || !attr->send_cq != !attr->recv_cq)
+        cap->max_inline_data > fake_number("FAKE_FABRIC_MAX_INLINE", FAKE_MOST_INLINE) ||
+        cap->max_send_wr > MOST_WORKS || cap->max_recv_wr > MOST_WORKS ||
+        !attr->send_cq != !attr->recv_cq)
         return -1;
     struct fake_qp *qp = calloc(1, sizeof *qp);
     if (qp && !attr->send_cq)
@@ -688,7 +700,7 @@ static int check_send(const struct fake_qp *qp, const struct ibv_send_wr *wr)
         return EINVAL;
     for (int i = 0; i < wr->num_sge; i++)
         length += wr->sg_list[i].length;
-    if (length > UINT32_C(1) << 23 ||
+    if (length > most_bytes() ||
         (wr->send_flags & IBV_SEND_INLINE && length > qp->cap.max_inline_data))
         return EINVAL;
     /* With adapters such a read never completes. */

@@ -9,6 +9,11 @@
  *                     looks like, and how a connection is rejected
  * FAKE_FABRIC_REPORT  a file: at its end each process that used the fabric appends one line, "PID:"
  *                     and what it has not destroyed, "nothing" if all
+ * FAKE_FABRIC_MAX_MSG, FAKE_FABRIC_MAX_INLINE
+ *                     bytes in one work request (8 MiB), and of inline data (512), at most
+ * FAKE_FABRIC_FLIP    LENGTH:PLACE: of each RDMA write of LENGTH bytes that comes in, a bit of the byte PLACE
+ *                     from its start on is flipped, if that is registered: before the first byte or behind
+ *                     the last one, too
  *
  * What it does as adapters do: a connection is reliable and in order. Memory is registered for a
  * domain; keys, bounds, domains and rights are checked by the process that owns the memory, at every
@@ -187,6 +192,9 @@ extern struct fake_id *fake_ids;
 _Noreturn void fake_abort(const char *what);
 
 bool fake_is_iwarp(void);
+
+/* What a variable says, or else otherwise. */
+uint64_t fake_number(const char *variable, uint64_t otherwise);
 
 /* Accounts for an object that was made (1) or destroyed (-1). */
 void fake_count(enum fake_kind kind, int change);
