@@ -9,7 +9,8 @@
  *
  * client: plays the cases of that side (all, or those named) against `rdmaput serve -v DIR`, on
  * tmpfs. region: likewise, against `rdmaput serve -v --region 64K`. server: listens at ADDR and has
- * the program of --program write or post FILE, of more than 1 MiB, to it, once for each case. Checks
+ * the program of --program write or post FILE, of more than 1 MiB, to it, or that of --checker check
+ * the path, once for each case. Checks
  * that the other side reports what the table says (cases.c), in time: its exit status to this side
  * or, a client, to the system, and its message. Prints each case that went otherwise, and a count.
  *
@@ -22,6 +23,7 @@
  *   -t, --timeout MS     what the other side has as its --timeout (2000); it has 2 s more to end
  *   -l, --log FILE       standard error of the server, to be read
  *   -p, --program PATH   rdmaput, for server
+ *   -c, --checker PATH   path-check, likewise
  *   -s, --secret FILE    the cases with a secret, which this one holds, instead of those without
  *   -v, --verbose        print each case, with the milliseconds it took
  *
@@ -49,6 +51,7 @@
 #include <unistd.h>
 
 #include "hostile/cases.h"
+#include "hostile/check.h"
 #include "hostile/server.h"
 
 #define USAGE_STATUS 64
@@ -69,7 +72,7 @@ struct settings {
     unsigned seed, mix;
     int64_t timeout_ms;
     bool verbose;
-    const char *log, *program, *secret_file;
+    const char *log, *program, *checker, *secret_file;
     struct proof_secret secret;
     enum side side;
     struct addrinfo *dest; /* or where to listen */
@@ -235,6 +238,7 @@ static int play_client(const struct settings *settings, const struct hostile_cas
         .receives = test->flags & CASE_DEAF ? 0 : LINK_RECEIVES,
         .many = (test->flags & CASE_MANY) != 0,
         .map = (test->flags & CASE_MAP) != 0,
+        .checks = (test->flags & CASE_CHECK) != 0,
         .secret = settings->secret_file ? &settings->secret : NULL,
         .stays = test->status != 0,
         .region_addr = settings->region_addr,
@@ -246,6 +250,8 @@ static int play_client(const struct settings *settings, const struct hostile_cas
         test->special(&talk, &job);
     else if (settings->side == SIDE_REGION)
         client_post(&talk, &job);
+    else if (job.checks)
+        check_run(&talk, &job);
     else
         client_run(&talk, &job);
     bool ended = talk_conclude(&talk), access_seen = saw_refused_access(&talk);
@@ -270,37 +276,69 @@ static void name_destination(const struct settings *settings, const struct hosti
                  (void *)listener->exposed, listener->mr->rkey,
                  (unsigned long long)settings->delivered.size);
     else
-        snprintf(dest, size, "%s%s%s:%u/%s", six ? "[" : "", host, six ? "]" : "", listener->port,
-                 test->flags & CASE_MANY ? "" : "x");
+        snprintf(dest, size, "%s%s%s:%u%s", six ? "[" : "", host, six ? "]" : "", listener->port,
+                 test->flags & CASE_CHECK  ? ""
+                 : test->flags & CASE_MANY ? "/"
+                                           : "/x");
+}
+
+static void append(const char **argv, const char *argument)
+{
+    while (*argv)
+        argv++;
+    *argv = argument;
+}
+
+/* The arguments of `rdmaput write` and `rdmaput post`, but for the last one. */
+static void put_arguments(const struct settings *settings, const struct hostile_case *test,
+                          const char **argv)
+{
+    if (!(test->flags & CASE_POST))
+        append(argv, test->flags & CASE_MAP ? "--map=auto" : "--map=never");
+    if (test->flags & CASE_RESUME)
+        append(argv, "--resume");
+    if (settings->secret_file) {
+        append(argv, "--secret-file");
+        append(argv, settings->secret_file);
+    }
+    append(argv, settings->file);
+}
+
+/* Those of path-check. */
+static void put_check_arguments(const struct settings *settings, const char *milliseconds,
+                                const char **argv)
+{
+    argv[1] = "-d20";
+    argv[2] = "-t";
+    append(argv, milliseconds);
+    if (settings->secret_file) {
+        append(argv, "-s");
+        append(argv, settings->secret_file);
+    }
 }
 
 /* Starts the program, with all its output in a file. Its process, or -1. */
 static pid_t start_program(const struct settings *settings, const struct hostile_case *test,
                            const struct link_listener *listener, int output)
 {
-    bool posts = (test->flags & CASE_POST) != 0;
-    char dest[256], timeout[32];
-    const char *argv[12] = {settings->program, posts ? "post" : "write", timeout};
-    unsigned argc = 3;
+    bool checks = (test->flags & CASE_CHECK) != 0;
+    const char *program = checks ? settings->checker : settings->program;
+    char dest[256], timeout[48], milliseconds[32];
+    const char *argv[12] = {program, test->flags & CASE_POST ? "post" : "write", timeout};
     pid_t pid;
     posix_spawn_file_actions_t actions;
-    snprintf(timeout, sizeof timeout, "--timeout=%lldms", (long long)settings->timeout_ms);
+    snprintf(milliseconds, sizeof milliseconds, "%lld", (long long)settings->timeout_ms);
+    snprintf(timeout, sizeof timeout, "--timeout=%sms", milliseconds);
     name_destination(settings, test, listener, dest, sizeof dest);
-    if (!posts)
-        argv[argc++] = test->flags & CASE_MAP ? "--map=auto" : "--map=never";
-    if (test->flags & CASE_RESUME)
-        argv[argc++] = "--resume";
-    if (settings->secret_file) {
-        argv[argc++] = "--secret-file";
-        argv[argc++] = settings->secret_file;
-    }
-    argv[argc++] = settings->file;
-    argv[argc++] = dest;
+    if (checks)
+        put_check_arguments(settings, milliseconds, argv);
+    else
+        put_arguments(settings, test, argv);
+    append(argv, dest);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    int rc = posix_spawn(&pid, settings->program, &actions, NULL, (char **)(uintptr_t)argv,
-                         environ);
+    int rc = posix_spawn(&pid, program, &actions, NULL, (char **)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return rc == 0 ? pid : -1;
 }
@@ -350,7 +388,7 @@ static int play_program(const struct settings *settings, const struct hostile_ca
                              .receives = test->flags & CASE_DEAF ? 0 : LINK_RECEIVES};
     pid_t pid = start_program(settings, test, listener, output);
     if (pid < 0)
-        return complain(test, "cannot start %s", settings->program);
+        return complain(test, "cannot start the program");
     server_run(&talk, listener, &job);
     if (talk.link.connected || talk.over)
         talk_conclude(&talk);
@@ -497,15 +535,21 @@ static void parse_mix(struct settings *settings, const char *text)
 static struct settings parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"list", no_argument, NULL, 'L'},          {"rounds", required_argument, NULL, 'r'},
-        {"mix", required_argument, NULL, 'm'},     {"jobs", required_argument, NULL, 'j'},
-        {"timeout", required_argument, NULL, 't'}, {"log", required_argument, NULL, 'l'},
-        {"program", required_argument, NULL, 'p'}, {"secret", required_argument, NULL, 's'},
-        {"verbose", no_argument, NULL, 'v'},       {.name = NULL},
+        {"list", no_argument, NULL, 'L'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"mix", required_argument, NULL, 'm'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"timeout", required_argument, NULL, 't'},
+        {"log", required_argument, NULL, 'l'},
+        {"program", required_argument, NULL, 'p'},
+        {"secret", required_argument, NULL, 's'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"checker", required_argument, NULL, 'c'},
+        {.name = NULL},
     };
     struct settings settings = {.rounds = 1, .jobs = 1, .timeout_ms = 2000};
     int option;
-    while ((option = getopt_long(argc, argv, "+r:m:j:t:l:p:s:v", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+r:m:j:t:l:p:c:s:v", options, NULL)) != -1) {
         switch (option) {
         case 'L':
             exit(list_cases());
@@ -526,6 +570,9 @@ static struct settings parse_options(int argc, char **argv)
             break;
         case 'p':
             settings.program = optarg;
+            break;
+        case 'c':
+            settings.checker = optarg;
             break;
         case 's':
             settings.secret_file = optarg;
@@ -582,7 +629,7 @@ int main(int argc, char **argv)
     if (count < 1)
         usage("what is to be done?");
     int used = parse_command(&settings, args, count);
-    if (settings.side == SIDE_SERVER && !settings.program)
+    if (settings.side == SIDE_SERVER && (!settings.program || !settings.checker))
         usage("--program is due");
     if (object_make(&settings.plain, OBJECT_BYTES, false) == 0 &&
         object_make(&settings.with_gap, OBJECT_BYTES, true) == 0 &&

@@ -12,7 +12,7 @@
 enum side {
     SIDE_CLIENT, /* of `rdmaput serve DIR` */
     SIDE_REGION, /* a client of `rdmaput serve --region` */
-    SIDE_SERVER, /* of `rdmaput write` and `rdmaput post` */
+    SIDE_SERVER, /* of `rdmaput write`, `rdmaput post` and the test of a path */
 };
 
 #define CASE_MAYBE 1u    /* it may be right to take it for success, too */
@@ -27,6 +27,7 @@ enum side {
 #define CASE_SECRET 512u /* where there is a secret; the others where there is none */
 /* A connect request stays unanswered: siw keeps its sender for 10 s, whatever that wants. */
 #define CASE_UNANSWERED 1024u
+#define CASE_CHECK 2048u /* of a check session */
 
 struct hostile_case {
     const char *name;

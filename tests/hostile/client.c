@@ -14,7 +14,10 @@ void client_put_hello(struct message *hello, const struct client_job *job)
     hello->len = 0;
     message_put_bytes(hello, "RPUT", 4);
     message_put(hello, 1, WIRE_VERSION);
-    message_put(hello, 1, job->region_addr ? WIRE_ROLE_POST : WIRE_ROLE_WRITE);
+    message_put(hello, 1,
+                job->region_addr ? WIRE_ROLE_POST
+                : job->checks    ? WIRE_ROLE_CHECK
+                                 : WIRE_ROLE_WRITE);
     message_put(hello, 2, WIRE_HELLO_BYTES);
     message_put(hello, 4,
                 (job->many ? WIRE_HELLO_MANY : 0) |

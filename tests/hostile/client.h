@@ -16,6 +16,7 @@ struct client_job {
     unsigned receives;
     bool many; /* the object twice, under two names */
     bool map;
+    bool checks;                       /* a check session */
     const char *token;                 /* of WIRE_TOKEN_BYTES; NULL: none */
     const struct proof_secret *secret; /* NULL: none */
     bool proves_later;                 /* client_connect does not */

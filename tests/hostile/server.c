@@ -2,6 +2,8 @@
 
 #include "server.h"
 
+#include "check.h"
+
 #include <string.h>
 
 #define PRIVATE_LENGTH_AT 6
@@ -28,7 +30,8 @@ struct server {
 
 size_t server_data_bytes(const struct object *object)
 {
-    return SERVER_SLOTS * SERVER_SLOT_BYTES + object->size;
+    size_t bytes = SERVER_SLOTS * SERVER_SLOT_BYTES + object->size;
+    return bytes > CHECK_DATA_BYTES ? bytes : CHECK_DATA_BYTES;
 }
 
 static void put_welcome(struct message *welcome, bool with_secret)
@@ -299,12 +302,16 @@ void server_run(struct talk *talk, struct link_listener *listener, const struct 
     server.many = (talk->link.said[11] & WIRE_HELLO_MANY) != 0;
     server.slots = talk->link.data;
     server.ranges = talk->link.data + SERVER_SLOTS * SERVER_SLOT_BYTES;
-    if (talk->link.said[ROLE_AT] != WIRE_ROLE_WRITE) {
+    if (talk->link.said[ROLE_AT] == WIRE_ROLE_POST) {
         attend_post(talk);
         return;
     }
     if (job->secret && !prove(&server))
         return;
+    if (talk->link.said[ROLE_AT] == WIRE_ROLE_CHECK) {
+        check_attend(talk);
+        return;
+    }
     while (!server.closed && talk_hear(talk, &message))
         if (!take(&server, &message))
             break;

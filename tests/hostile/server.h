@@ -1,5 +1,5 @@
 /*
- * server.h - the server's end of a session with `rdmaput write` or `rdmaput post`.
+ * server.h - the server's end of a session with `rdmaput write`, `rdmaput post`, or the test of a path.
  */
 #ifndef HOSTILE_SERVER_H
 #define HOSTILE_SERVER_H
@@ -17,7 +17,7 @@ struct server_job {
     unsigned receives;
 };
 
-/* Memory for the slots and, behind them, for a placed object or a `post`. */
+/* Memory for the slots and, behind them, for a placed object or a `post`; or for a check. */
 size_t server_data_bytes(const struct object *object);
 
 /* Answers one connect request, and goes through the session until it is over. */

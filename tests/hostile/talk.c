@@ -123,6 +123,25 @@ void message_sample(struct message *message, unsigned type)
         message_put(message, 4, 0);
         message_put_bytes(message, "hostile", 7);
         break;
+    case WIRE_CHECK:
+        message_put(message, 4, WIRE_MIN_SCRATCH);
+        message_put(message, 4, 0);
+        break;
+    case WIRE_SCRATCH:
+        message_put(message, 4, WIRE_MIN_SCRATCH);
+        put_zeros(message, 12);
+        break;
+    case WIRE_VERIFY:
+        put_zeros(message, 24);
+        message_put(message, 8, 1);
+        break;
+    case WIRE_VERIFIED:
+        put_zeros(message, 16);
+        break;
+    case WIRE_ECHO:
+    case WIRE_ECHOED:
+        put_zeros(message, 8);
+        break;
     case WIRE_PROOF:
         put_zeros(message, WIRE_NONCE_BYTES + WIRE_CODE_BYTES);
         break;

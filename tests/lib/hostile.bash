@@ -6,7 +6,9 @@
 HOSTILE_TIMEOUT=2000 # ms, of the program
 GROWTH=32768         # bytes that a server's memory may grow by: what it keeps for as many at once as there were
 
-hostile_peer() { "$RDMAPUT_BUILD/tests/hostile-peer" --timeout $HOSTILE_TIMEOUT "$@"; }
+hostile_peer() {
+  "$RDMAPUT_BUILD/tests/hostile-peer" --timeout $HOSTILE_TIMEOUT --checker "$RDMAPUT_BUILD/tests/path-check" "$@"
+}
 
 # JOBS ROUNDS MIX - sets jobs, rounds and mix to these, or to less, where a sanitizer makes all of it slow
 choose_extent() {
