@@ -108,9 +108,6 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   for option in --connections=2 --direct --rsh=ssh --tos=1; do
     refused 64 "${option%%=*}" write "$option" a host
   done
-  for option in --no-check; do
-    refused 64 "${option%%=*}" serve "$option" a
-  done
 }
 
 # ---- segments -----------------------------------------------------------------------------------
