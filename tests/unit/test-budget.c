@@ -19,8 +19,7 @@
 
 static struct budget_share shares[COUNT];
 
-static int take_for(struct budget *budget, enum budget_use use, unsigned share,
-                    const char *address)
+static int take_for(struct budget *budget, enum budget_use use, unsigned share, const char *address)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};

@@ -103,6 +103,60 @@ static void a_message_goes_before_the_worker(void **state)
     assert_int_equal(next(bench, &message), SESSION_WORKER);
 }
 
+/* In place of a peer that answers a PING at once. */
+static void answer(void *context, const struct fake_request *request)
+{
+    if (request)
+        hear(context, WIRE_CLOSE);
+}
+
+/* An event is asked for only by who goes to sleep. */
+static void who_polls_first_takes_what_comes_soon_without_an_event(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message message;
+
+    for (unsigned polls = 0; polls <= 1; polls++) {
+        unsigned arms = bench->fake.arms;
+
+        bench->session.poll_ns = polls * (uint64_t)CLOCK_NS_PER_S;
+        bench->session.talking = true;
+        bench->session.ping_out = false;
+        bench->session.heard_at = clock_now() - 10 * CLOCK_NS_PER_S; /* so that a PING is due */
+        bench->fake.posted = answer;
+        bench->fake.posted_context = bench;
+        assert_int_equal(next(bench, &message), SESSION_MESSAGE);
+        assert_int_equal(message.type, WIRE_CLOSE);
+        assert_int_equal(bench->fake.arms - arms, polls ? 0 : 1);
+    }
+}
+
+static void polling_ends_with_the_wait(void **state)
+{
+    struct session_bench *bench = *state;
+    struct wire_message message;
+
+    bench->session.poll_ns = 20 * (uint64_t)CLOCK_NS_PER_MS;
+    bench->session.timeout = 100 * (uint64_t)CLOCK_NS_PER_MS;
+    bench->session.heard_at = clock_now();
+    assert_int_equal(next(bench, &message), SESSION_ERROR);
+    assert_int_equal(bench->err.class, ERROR_TEMPORARY);
+    assert_in_range(clock_now() - bench->session.heard_at, 100 * CLOCK_NS_PER_MS,
+                    10 * CLOCK_NS_PER_S);
+}
+
+static void a_write_is_inline_where_that_is_asked_for(void **state)
+{
+    struct session_bench *bench = *state;
+    struct ibv_sge entry = {.length = 8};
+
+    for (int flags = 0; flags <= IBV_SEND_INLINE; flags += IBV_SEND_INLINE) {
+        assert_int_equal(session_write(&bench->session, &entry, 1, flags, 4096, 7, &bench->err), 0);
+        assert_int_equal(fake_last(&bench->fake)->opcode, IBV_WR_RDMA_WRITE);
+        assert_int_equal(fake_last(&bench->fake)->flags, flags);
+    }
+}
+
 static void pings_do_not_put_off_what_is_due(void **state)
 {
     struct session_bench *bench = *state;
@@ -301,6 +355,9 @@ int main(void)
         TEST(pings_are_answered_before_the_wait_ends),
         TEST(pings_do_not_keep_the_worker_waiting),
         TEST(a_message_goes_before_the_worker),
+        TEST(who_polls_first_takes_what_comes_soon_without_an_event),
+        TEST(polling_ends_with_the_wait),
+        TEST(a_write_is_inline_where_that_is_asked_for),
         TEST(pings_do_not_put_off_what_is_due),
         TEST(a_pong_that_was_not_asked_for_is_refused),
         TEST(a_peer_is_asked_after_two_seconds_however_long_the_timeout),
