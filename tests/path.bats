@@ -3,9 +3,13 @@
 
 load lib/common
 
+# What is the program's own business is tried on the fake fabric.
 setup() {
   common_setup
-  need_device
+  case " ${BATS_TEST_TAGS[*]} " in
+    *' device '*) need_device ;;
+    *) use_fake_fabric roce ;;
+  esac
 }
 
 # [OPTION...] - tests the path to the server, in little time
@@ -43,7 +47,6 @@ start_check() {
   assert_regex "$(< "$server_err")" 'checked: [3-9][0-9] writes, all right; [0-9]+ echoes'
 }
 
-# bats test_tags=device
 @test "every kind of server answers checks, and keeps nothing of them" {
   local sink
   mkdir dir
@@ -89,7 +92,6 @@ start_check() {
   assert_same a out
 }
 
-# bats test_tags=device
 @test "a server with one session at a time is busy with a check" {
   start_server --max-sessions 1 out
   start_check
@@ -105,7 +107,6 @@ start_check() {
   assert_run 0
 }
 
-# bats test_tags=device
 @test "no more than 8 checks run at a time" {
   local pids=() pid
   start_server
@@ -152,7 +153,6 @@ start_check() {
   assert_run 69 'FAIL exchange: ' 'access refused' 'skipped writes: not tried, since exchange failed'
 }
 
-# bats test_tags=device
 @test "a client whose address is not allowed gets no check" {
   start_server --allow 192.0.2.0/24
   run check_path
@@ -202,7 +202,6 @@ start_check() {
   assert_run 0
 }
 
-# bats test_tags=device
 @test "what a check came to is in a document of the server's" {
   need_command jq
   start_server --json
@@ -229,7 +228,6 @@ flipped_bit_is_caught() {
 }
 
 @test "one flipped bit is caught, in what was written and beside it" {
-  use_fake_fabric roce
   flipped_bit_is_caught size-4097 4097:0 'byte 0 of 4097 is'
   flipped_bit_is_caught size-1048576 1048576:1048575 'byte 1048575 of 1048576 is'
   flipped_bit_is_caught size-65 65:-1 'a byte that was not written, 1 before the target'
@@ -239,7 +237,6 @@ flipped_bit_is_caught() {
 }
 
 @test "a write of more than a work request takes is made of several" {
-  use_fake_fabric roce
   export FAKE_FABRIC_MAX_MSG=100000
   start_server
   run check_path -v -v
@@ -257,7 +254,6 @@ flipped_bit_is_caught() {
 }
 
 @test "a check leaves nothing behind on either side" {
-  use_fake_fabric roce
   start_server
   run check_path
   assert_run 0
