@@ -449,7 +449,7 @@ static int wrong_error(const struct checker *checker, const struct wire_message 
                  start - at);
     else
         snprintf(where, sizeof where, "a byte that was not written, %" PRIu64 " behind the target",
-                 at - (start + length));
+                 at - (start + length) + 1);
     error_set(err, ERROR_DATA, STAGE_COMMIT, checker->endpoint.peer,
               "arrived wrong: %s is %#04x and should be %#04x; bytes wrong: %" PRIu32, where,
               verified->verified.found, verified->verified.expected, verified->verified.wrong);

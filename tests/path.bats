@@ -231,8 +231,8 @@ flipped_bit_is_caught() {
   flipped_bit_is_caught size-4097 4097:0 'byte 0 of 4097 is'
   flipped_bit_is_caught size-1048576 1048576:1048575 'byte 1048575 of 1048576 is'
   flipped_bit_is_caught size-65 65:-1 'a byte that was not written, 1 before the target'
-  flipped_bit_is_caught size-65 65:65 'a byte that was not written, 0 behind the target'
-  flipped_bit_is_caught size-0 0:100 'a byte that was not written, 100 behind the target'
+  flipped_bit_is_caught size-65 65:65 'a byte that was not written, 1 behind the target'
+  flipped_bit_is_caught size-0 0:100 'a byte that was not written, 101 behind the target'
   assert_regex "$(< "$server_err")" 'checked: 1 of [0-9]+ writes arrived wrong'
 }
 

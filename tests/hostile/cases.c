@@ -738,7 +738,7 @@ const struct hostile_case hostile_cases[] = {
             .deviation = {.act = CORRUPT, .at = AT_WRITE, .nth = 1}),
     CHECKED("flips-a-bit-before", 65, "1 before the target", 0,
             .deviation = {.act = CORRUPT, .at = AT_WRITE, .nth = 1, .value = ALL}),
-    CHECKED("flips-a-bit-behind", 65, "511 behind the target", 0,
+    CHECKED("flips-a-bit-behind", 65, "512 behind the target", 0,
             .deviation = {.act = CORRUPT, .at = AT_WRITE, .nth = 0, .value = 511}),
     CHECKED("echoed-another", 76, "the echo of another number", 0, FIELD(WIRE_ECHOED, 4, 8, ALL)),
     CHECKED("echoed-twice", 76, "the echo of another number", 0, SIZED(REPEAT, WIRE_ECHOED, 1)),
