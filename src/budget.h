@@ -34,7 +34,7 @@ struct budget_share {
 struct budget {
     unsigned most_sessions;        /* at least 1 */
     unsigned most_of[BUDGET_USES]; /* of them, for each use; 0: all */
-    uint64_t most_bytes;    /* of all sessions, or BUDGET_UNLIMITED */
+    uint64_t most_bytes;           /* of all sessions, or BUDGET_UNLIMITED */
     uint64_t least, wanted; /* bytes: below least no session works, more than wanted none needs */
     struct budget_share *shares;
     unsigned count, count_of[BUDGET_USES];

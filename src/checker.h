@@ -40,7 +40,7 @@ struct checker_figures {
      */
     uint64_t bytes_per_second;
     uint64_t samples, bytes; /* that they come of */
-    struct facts facts;      /* as far as it came; its transfer is all that was written and compared */
+    struct facts facts; /* as far as it came; its transfer is all that was written and compared */
 };
 
 /*

@@ -16,8 +16,8 @@
 struct tester_job {
     const struct wire_hello *hello; /* what the client said as it connected */
     const struct secret *secret;    /* to be proved, by both ends; NULL: none */
-    uint64_t memory;                /* bytes that the session may pin: tester_least_memory or more */
-    bool others;                    /* other sessions are served: they may have what runs out */
+    uint64_t memory; /* bytes that the session may pin: tester_least_memory or more */
+    bool others;     /* other sessions are served: they may have what runs out */
 };
 
 struct tester_result {

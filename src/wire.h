@@ -81,7 +81,8 @@
  * pattern of seed 0 from the start of the memory: it must be what the guards hold, as many bytes
  * before and behind the target, or as many as there are in the memory.
  *
- * The secret. Where both HELLO and WELCOME say that there is a secret, proofs go before OPEN, or CHECK:
+ * The secret. Where both HELLO and WELCOME say that there is a secret, proofs go before OPEN or
+ * CHECK:
  *
  *       PROOF   a nonce, and a code      ----->  compares
  *                                        <-----  PROOF   a code
@@ -164,11 +165,11 @@
  *     MEET     token[16], text_length u16, zero u16, text[]: lines ADDR:PORT with '\n' between them
  *     CHECK    wanted u32 (bytes of memory), zero u32
  *     SCRATCH  size u32, rkey u32, remote_addr u64
- *     VERIFY   guard u32 (bytes on either side), zero u32, offset u64 and length u64 (of the target),
- *              seed u64 (not 0)
+ *     VERIFY   guard u32 (bytes on either side), zero u32, offset u64 and length u64 (of the
+ *              target), seed u64 (not 0)
  *     VERIFIED verdict u16 (enum wire_verdict), found u8, expected u8 (the first wrong byte),
- *              wrong u32 (bytes that are, of target or guards), at u64 (the first one's offset); zeros
- *              where all is right
+ *              wrong u32 (bytes that are, of target or guards), at u64 (the first one's offset);
+ *              zeros where all is right
  *     ECHO     number u64
  *     ECHOED   number u64
  *
