@@ -338,7 +338,7 @@ static void add_inlines(struct table *table, const struct checker *checker)
 {
     unsigned most = checker->endpoint.max_inline;
     add_inline(table, 1, most > 0 ? NULL : "the device takes no inline data");
-    if (most > 2)
+    if (most > 3)
         add_inline(table, most / 2, NULL);
     if (most > 1)
         add_inline(table, most, NULL);

@@ -64,22 +64,23 @@
  *                                        <-----  SCRATCH  address, rkey, size
  *       RDMA writes of a pattern
  *       VERIFY  where, and its seed      ----->  compares; the background is there again
- *                                        <-----  VERIFIED  equal, or which byte is not, and what it is
+ *                                        <-----  VERIFIED  equal, or which byte is not, and what
+ *                                                it is
  *       ECHO    a number                 ----->
  *                                        <-----  ECHOED    the same
  *       ... any number of these, in any order; they are answered in the order they come ...
  *       CLOSE                            ----->
  *       disconnects
  *
- * At most one VERIFY, and WIRE_MAX_ECHOES of ECHO, are without an answer at a time. Between VERIFY and
- * VERIFIED the client writes nothing. The server awaits each message within its timeout.
+ * At most one VERIFY, and WIRE_MAX_ECHOES of ECHO, are without an answer at a time. Between VERIFY
+ * and VERIFIED the client writes nothing. The server awaits each message within its timeout.
  *
  * Byte i of the pattern of a seed is byte i % 8, from the least significant one, of the 64-bit word
  * m(seed + (i / 8 + 1) * 0x9e3779b97f4a7c15), all modulo 2^64, where m is the output function of
  * SplitMix64:  x ^= x >> 30, x *= 0xbf58476d1ce4e5b9, x ^= x >> 27, x *= 0x94d049bb133111eb,
- * x ^= x >> 31.  A VERIFY's target holds, from its start, the bytes of its pattern. The background is the
- * pattern of seed 0 from the start of the memory: it must be what the guards hold, as many bytes
- * before and behind the target, or as many as there are in the memory.
+ * x ^= x >> 31.  A VERIFY's target holds, from its start, the bytes of its pattern. The background
+ * is the pattern of seed 0 from the start of the memory: it must be what the guards hold, as many
+ * bytes before and behind the target, or as many as there are in the memory.
  *
  * The secret. Where both HELLO and WELCOME say that there is a secret, proofs go before OPEN or
  * CHECK:
