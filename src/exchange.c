@@ -164,6 +164,28 @@ static void refuse_busy(struct exchange_guest *guest)
     refuse(guest, &reason);
 }
 
+static bool refuse_late(struct exchange_guest *guest)
+{
+    struct error reason = {.class = ERROR_NONE};
+    error_set(&reason, ERROR_TEMPORARY, STAGE_CONNECT, NULL,
+              "timed out: no whole greeting has come");
+    return refuse(guest, &reason);
+}
+
+/* Who waits for READY cannot be told by a REFUSAL any more. */
+static bool end_unrefused(const struct exchange_guest *guest, const char *why)
+{
+    log_note("%s: exchange ended: %s", guest->peer, why);
+    return false;
+}
+
+/* Clients may well close the connection, and others look only whether anybody listens. */
+static bool end_closed(const struct exchange_guest *guest)
+{
+    log_verbose("%s: exchange ended: the client closed the connection", guest->peer);
+    return false;
+}
+
 /* Gives the client its token, and the addresses. */
 static bool welcome(const struct exchange *exchange, struct exchange_guest *guest)
 {
@@ -214,7 +236,7 @@ static bool read_hello(struct exchange *exchange, struct exchange_guest *guest)
     ssize_t n = recv(guest->fd, guest->hello + guest->hello_len,
                      WIRE_HELLO_BYTES - guest->hello_len, 0);
     if (n <= 0)
-        return nothing_yet(n);
+        return nothing_yet(n) || end_closed(guest);
     guest->hello_len += (size_t)n;
     int judgement = judge_hello(exchange, guest, &reason);
     if (judgement < 0)
@@ -223,10 +245,13 @@ static bool read_hello(struct exchange *exchange, struct exchange_guest *guest)
 }
 
 /* It has nothing to say: whatever comes ends it. */
-static bool is_quiet(const struct exchange_guest *guest)
+static bool keep_waiting(const struct exchange_guest *guest)
 {
     char byte;
-    return nothing_yet(recv(guest->fd, &byte, 1, 0));
+    ssize_t n = recv(guest->fd, &byte, 1, 0);
+    if (n > 0)
+        return end_unrefused(guest, "the client said more than its greeting");
+    return nothing_yet(n) || end_closed(guest);
 }
 
 static bool has_hung_up(const struct exchange_guest *guest)
@@ -238,15 +263,15 @@ static bool has_hung_up(const struct exchange_guest *guest)
 /* Whether the connection goes on. */
 static bool attend(struct exchange *exchange, struct exchange_guest *guest)
 {
-    if (clock_now() >= guest->until)
-        return false;
+    bool late = clock_now() >= guest->until;
     switch (guest->state) {
     case EXCHANGE_GREETING:
-        return read_hello(exchange, guest);
+        return late ? refuse_late(guest) : read_hello(exchange, guest);
     case EXCHANGE_WAITING:
-        return is_quiet(guest);
+        return late ? end_unrefused(guest, "no RDMA connection followed in time")
+                    : keep_waiting(guest);
     case EXCHANGE_REFUSED:
-        return !has_hung_up(guest);
+        return !late && !has_hung_up(guest);
     }
     return false;
 }
@@ -263,6 +288,8 @@ static bool end_oldest(struct exchange *exchange, enum exchange_state state, con
 {
     for (unsigned i = 0; i < exchange->count; i++)
         if (exchange->guests[i].state == state && is_of(&exchange->guests[i], host)) {
+            if (state == EXCHANGE_GREETING)
+                refuse_busy(&exchange->guests[i]);
             end_guest(exchange, i);
             return true;
         }

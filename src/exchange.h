@@ -7,9 +7,9 @@
  * zeroed or closed: then there is nothing to do.
  *
  * Bounded: EXCHANGE_GUESTS connections at a time. For a newer one the oldest goes that was refused,
- * else the oldest that has not sent its HELLO (but not for one that is refused itself). Where all
- * wait for their RDMA connection, the newer one is refused as busy. The same goes for those of one
- * host (budget.h) alone, which are EXCHANGE_OF_HOST at most.
+ * else the oldest that has not sent its HELLO (but not for one that is refused itself), refused as
+ * busy. Where all wait for their RDMA connection, the newer one is refused so. The same goes for those
+ * of one host (budget.h) alone, which are EXCHANGE_OF_HOST at most.
  */
 #ifndef RDMAPUT_EXCHANGE_H
 #define RDMAPUT_EXCHANGE_H
@@ -77,7 +77,8 @@ unsigned exchange_poll_fds(const struct exchange *exchange, struct pollfd *fds, 
 /* When exchange_work is due without any event (clock.h); CLOCK_NEVER. */
 int64_t exchange_deadline(const struct exchange *exchange);
 
-/* Does what can be done now. Clients that are refused are noted (log.h). */
+/* Does what can be done now. Clients that are refused are told why; that is noted (log.h), as are
+ * those whose connection ends after their MEET. */
 void exchange_work(struct exchange *exchange);
 
 /* The connection of the client that was given this token, once: from here on it is the caller's, to

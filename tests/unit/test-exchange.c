@@ -595,22 +595,26 @@ static void a_client_that_talks_while_it_is_to_wait_is_ended(void **state)
     close(fd);
 }
 
-/* It must not end early either. */
-static void assert_ends_in_time(struct bench *bench, int fd, int64_t start)
+/* It must not be early either. */
+static int64_t assert_due_in_time(const struct bench *bench, int64_t start)
 {
     int64_t deadline = exchange_deadline(&bench->exchange);
 
     assert_in_range(deadline - start, SHORT_NS, SHORT_NS + CLOCK_NS_PER_S);
-    assert_ended(bench, fd);
-    assert_true(clock_now() >= deadline);
+    return deadline;
+}
+
+static void assert_nobody_left(const struct bench *bench)
+{
     assert_int_equal(bench->exchange.count, 0);
     assert_true(exchange_deadline(&bench->exchange) == CLOCK_NEVER);
 }
 
-static void a_silent_client_is_ended_at_its_deadline(void **state)
+static void a_silent_client_is_refused_at_its_deadline(void **state)
 {
     struct bench *bench = *state;
-    int64_t start = clock_now();
+    struct wire_refusal refusal;
+    int64_t start = clock_now(), deadline;
     int fd;
 
     bench->job.timeout = SHORT_NS;
@@ -619,15 +623,21 @@ static void a_silent_client_is_ended_at_its_deadline(void **state)
     fd = dial(bench);
     say(fd, "RPUT", 4);
     pump_until_count(bench, 1);
-    assert_ends_in_time(bench, fd, start);
+    deadline = assert_due_in_time(bench, start);
+    hear_refusal(bench, fd, &refusal);
+    assert_true(clock_now() >= deadline);
+    assert_int_equal(refusal.status, 75);
+    assert_string_equal(refusal.text, "timed out: no whole greeting has come");
     close(fd);
+    pump_until_count(bench, 0);
+    assert_nobody_left(bench);
 }
 
 static void a_client_that_never_comes_by_rdma_is_ended_at_its_deadline(void **state)
 {
     struct bench *bench = *state;
     uint8_t token[WIRE_TOKEN_BYTES];
-    int64_t start;
+    int64_t start, deadline;
     int fd;
 
     bench->job.timeout = SHORT_NS;
@@ -637,7 +647,10 @@ static void a_client_that_never_comes_by_rdma_is_ended_at_its_deadline(void **st
     start = clock_now();
     say_hello(fd);
     hear_meet(bench, fd, token);
-    assert_ends_in_time(bench, fd, start);
+    deadline = assert_due_in_time(bench, start);
+    assert_ended(bench, fd);
+    assert_true(clock_now() >= deadline);
+    assert_nobody_left(bench);
     assert_int_equal(claim(bench, token), -1);
     close(fd);
 }
@@ -646,6 +659,16 @@ static void a_client_that_never_comes_by_rdma_is_ended_at_its_deadline(void **st
 static int dial_as_nth(const struct bench *bench, unsigned nth)
 {
     return dial_from(bench, nth < EXCHANGE_OF_HOST ? "127.0.0.8" : "127.0.0.9");
+}
+
+/* It had to make room. */
+static void assert_told_busy(struct bench *bench, int fd)
+{
+    struct wire_refusal refusal;
+
+    hear_refusal(bench, fd, &refusal);
+    assert_int_equal(refusal.status, 75);
+    assert_string_equal(refusal.text, "busy with other exchanges\ntry again later");
 }
 
 static void silent_clients_keep_nobody_out(void **state)
@@ -661,7 +684,7 @@ static void silent_clients_keep_nobody_out(void **state)
     }
     meet(bench, &visit);
     assert_met(&visit);
-    assert_ended(bench, silent[0]);
+    assert_told_busy(bench, silent[0]);
     for (unsigned i = 1; i < COUNT_OF(silent); i++)
         assert_not_ended(silent[i]);
     fd = claim(bench, visit.meeting.token);
@@ -741,7 +764,7 @@ static void silent_clients_of_one_host_drive_out_no_others(void **state)
         if (i < EXCHANGE_OF_HOST)
             pump_until_count(bench, i + 2);
         else
-            assert_ended(bench, silent[i - EXCHANGE_OF_HOST]);
+            assert_told_busy(bench, silent[i - EXCHANGE_OF_HOST]);
         assert_not_ended(other);
     }
     assert_int_equal(bench->exchange.count, 1 + EXCHANGE_OF_HOST);
@@ -1555,7 +1578,7 @@ int main(void)
         test(a_hello_may_come_in_pieces),
         test(a_client_that_closes_is_forgotten),
         test(a_client_that_talks_while_it_is_to_wait_is_ended),
-        test(a_silent_client_is_ended_at_its_deadline),
+        test(a_silent_client_is_refused_at_its_deadline),
         test(a_client_that_never_comes_by_rdma_is_ended_at_its_deadline),
         test(silent_clients_keep_nobody_out),
         test(waiting_clients_are_not_driven_out),
