@@ -418,12 +418,17 @@ int exchange_claim(struct exchange *exchange, const uint8_t token[WIRE_TOKEN_BYT
 {
     for (unsigned i = 0; exchange->open && i < exchange->count; i++) {
         const struct exchange_guest *guest = &exchange->guests[i];
-        if (guest->state == EXCHANGE_WAITING &&
-            secret_equal(guest->token, token, WIRE_TOKEN_BYTES)) {
-            int fd = guest->fd;
+        if (guest->state != EXCHANGE_WAITING ||
+            !secret_equal(guest->token, token, WIRE_TOKEN_BYTES))
+            continue;
+        int fd = guest->fd;
+        /* Something may have come since exchange_work. */
+        if (keep_waiting(guest)) {
             remove_guest(exchange, i);
             return fd;
         }
+        end_guest(exchange, i);
+        break;
     }
     return -1;
 }

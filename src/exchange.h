@@ -82,7 +82,7 @@ int64_t exchange_deadline(const struct exchange *exchange);
 void exchange_work(struct exchange *exchange);
 
 /* The connection of the client that was given this token, once: from here on it is the caller's, to
- * exchange_send READY on and to close. -1 when there is none, or none any more. */
+ * exchange_send READY on and to close. -1 when there is none, or none any more: it was closed, say. */
 int exchange_claim(struct exchange *exchange, const uint8_t token[WIRE_TOKEN_BYTES]);
 
 /* Ends all connections but those that were claimed. */

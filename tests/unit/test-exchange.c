@@ -414,6 +414,28 @@ static void a_token_is_good_once_and_a_wrong_one_never(void **state)
     close(client);
 }
 
+static void a_token_is_no_good_once_its_connection_was_misused_or_closed(void **state)
+{
+    struct bench *bench = *state;
+    uint8_t token[WIRE_TOKEN_BYTES];
+    int fd;
+
+    open_exchange(bench);
+    for (int closes = 0; closes < 2; closes++) {
+        fd = dial(bench);
+        say_hello(fd);
+        hear_meet(bench, fd, token);
+        if (closes)
+            shutdown(fd, SHUT_WR);
+        else
+            say(fd, "x", 1);
+        /* Though nobody has looked at it since. */
+        assert_int_equal(claim(bench, token), -1);
+        assert_int_equal(bench->exchange.count, 0);
+        close(fd);
+    }
+}
+
 static void a_claimed_connection_outlives_the_exchange(void **state)
 {
     struct bench *bench = *state;
@@ -1569,6 +1591,7 @@ int main(void)
         test(ready_comes_byte_for_byte),
         test(each_token_claims_its_own_connection),
         test(a_token_is_good_once_and_a_wrong_one_never),
+        test(a_token_is_no_good_once_its_connection_was_misused_or_closed),
         test(a_claimed_connection_outlives_the_exchange),
         test(a_client_of_ipv6_and_one_by_name_are_met),
         test(a_client_that_is_not_allowed_is_told),
