@@ -13,8 +13,7 @@ setup() {
 # [ARG...] - a server of dir with an exchange; sets exchange, its TCP port
 start_exchange() {
   start_server -v --exchange-port 0 "$@"
-  [[ $(< "$server_err") =~ exchange\ on\ TCP\ port\ ([0-9]+) ]] || fail "no port in: $(< "$server_err")"
-  exchange=${BASH_REMATCH[1]}
+  find_exchange
 }
 
 # ARG... - writes to the administration address

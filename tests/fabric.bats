@@ -98,7 +98,7 @@ posts() {
 
 @test "hostile clients end their own sessions alone on the fake fabric, and leave nothing" {
   use_fake_fabric roce
-  check_hostile_clients 16 5 200
+  check_hostile_clients 12 5 200 # of one host, so many may be at an exchange
 }
 
 @test "hostile clients of a region write nothing outside of it on the fake fabric" {
@@ -109,12 +109,12 @@ posts() {
 
 @test "hostile servers are told from good ones on the fake fabric as RoCE" {
   use_fake_fabric roce
-  check_hostile_servers 12 5 200
+  check_hostile_servers 24 5 200
 }
 
 @test "hostile servers are told from good ones on the fake fabric as iWARP" {
   use_fake_fabric iwarp
-  check_hostile_servers 12 1 40
+  check_hostile_servers 24 1 40
 }
 
 @test "a large object arrives whole: offsets past 4 GiB, and lengths" {

@@ -24,6 +24,8 @@
  *   -l, --log FILE       standard error of the server, to be read
  *   -p, --program PATH   rdmaput, for server
  *   -c, --checker PATH   path-check, likewise
+ *   -x, --exchange A:P   client: the cases with an exchange over TCP, too, which is there; server
+ *                        has them in any case
  *   -s, --secret FILE    the cases with a secret, which this one holds, instead of those without
  *   -v, --verbose        print each case, with the milliseconds it took
  *
@@ -75,8 +77,9 @@ struct settings {
     const char *log, *program, *checker, *secret_file;
     struct proof_secret secret;
     enum side side;
-    struct addrinfo *dest; /* or where to listen */
-    const char *file;      /* that clients are to write */
+    struct addrinfo *dest;     /* or where to listen */
+    struct addrinfo *exchange; /* of a server; NULL: none */
+    const char *file;          /* that clients are to write */
     struct object plain, with_gap, delivered;
     uint64_t region_addr;
     uint32_t region_rkey;
@@ -239,6 +242,7 @@ static int play_client(const struct settings *settings, const struct hostile_cas
         .many = (test->flags & CASE_MANY) != 0,
         .map = (test->flags & CASE_MAP) != 0,
         .checks = (test->flags & CASE_CHECK) != 0,
+        .exchange = test->flags & CASE_EXCHANGE ? settings->exchange->ai_addr : NULL,
         .secret = settings->secret_file ? &settings->secret : NULL,
         .stays = test->status != 0,
         .region_addr = settings->region_addr,
@@ -263,20 +267,35 @@ static int play_client(const struct settings *settings, const struct hostile_cas
 
 /* ---- as a server --------------------------------------------------------------------------- */
 
+static void name_host(const struct settings *settings, char host[INET6_ADDRSTRLEN])
+{
+    const struct addrinfo *at = settings->dest;
+    getnameinfo(at->ai_addr, at->ai_addrlen, host, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST);
+}
+
+/* HOST:PORT of this side. */
+static void name_listener(const struct settings *settings, const struct link_listener *listener,
+                          char *name, size_t size)
+{
+    char host[INET6_ADDRSTRLEN];
+    bool six = settings->dest->ai_family == AF_INET6;
+    name_host(settings, host);
+    snprintf(name, size, six ? "[%s]:%u" : "%s:%u", host, listener->port);
+}
+
 /* How the program names this side: as HOST:PORT with a name behind it, or by a ticket. */
 static void name_destination(const struct settings *settings, const struct hostile_case *test,
                              const struct link_listener *listener, char *dest, size_t size)
 {
-    char host[INET6_ADDRSTRLEN];
-    const struct addrinfo *at = settings->dest;
-    bool six = at->ai_family == AF_INET6;
-    getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST);
+    char host[INET6_ADDRSTRLEN], name[64];
+    name_host(settings, host);
+    name_listener(settings, listener, name, sizeof name);
     if (listener->mr)
         snprintf(dest, size, "rdmaput1,%s,%u,%p,%#x,%llu", host, listener->port,
                  (void *)listener->exposed, listener->mr->rkey,
                  (unsigned long long)settings->delivered.size);
     else
-        snprintf(dest, size, "%s%s%s:%u%s", six ? "[" : "", host, six ? "]" : "", listener->port,
+        snprintf(dest, size, "%s%s", name,
                  test->flags & CASE_CHECK  ? ""
                  : test->flags & CASE_MANY ? "/"
                                            : "/x");
@@ -291,12 +310,16 @@ static void append(const char **argv, const char *argument)
 
 /* The arguments of `rdmaput write` and `rdmaput post`, but for the last one. */
 static void put_arguments(const struct settings *settings, const struct hostile_case *test,
-                          const char **argv)
+                          const char *exchange, const char **argv)
 {
     if (!(test->flags & CASE_POST))
         append(argv, test->flags & CASE_MAP ? "--map=auto" : "--map=never");
     if (test->flags & CASE_RESUME)
         append(argv, "--resume");
+    if (exchange) {
+        append(argv, "--exchange=tcp");
+        append(argv, exchange);
+    }
     if (settings->secret_file) {
         append(argv, "--secret-file");
         append(argv, settings->secret_file);
@@ -319,21 +342,22 @@ static void put_check_arguments(const struct settings *settings, const char *mil
 
 /* Starts the program, with all its output in a file. Its process, or -1. */
 static pid_t start_program(const struct settings *settings, const struct hostile_case *test,
-                           const struct link_listener *listener, int output)
+                           const struct link_listener *listener, uint16_t exchange_port, int output)
 {
     bool checks = (test->flags & CASE_CHECK) != 0;
     const char *program = checks ? settings->checker : settings->program;
-    char dest[256], timeout[48], milliseconds[32];
-    const char *argv[12] = {program, test->flags & CASE_POST ? "post" : "write", timeout};
+    char dest[256], timeout[48], milliseconds[32], port[32];
+    const char *argv[14] = {program, test->flags & CASE_POST ? "post" : "write", timeout};
     pid_t pid;
     posix_spawn_file_actions_t actions;
     snprintf(milliseconds, sizeof milliseconds, "%lld", (long long)settings->timeout_ms);
     snprintf(timeout, sizeof timeout, "--timeout=%sms", milliseconds);
     name_destination(settings, test, listener, dest, sizeof dest);
+    snprintf(port, sizeof port, "--exchange-port=%u", exchange_port);
     if (checks)
         put_check_arguments(settings, milliseconds, argv);
     else
-        put_arguments(settings, test, argv);
+        put_arguments(settings, test, exchange_port > 0 ? port : NULL, argv);
     append(argv, dest);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
@@ -380,13 +404,23 @@ static int judge_server(const struct hostile_case *test, const struct talk *talk
 static int play_program(const struct settings *settings, const struct hostile_case *test,
                         struct link_listener *listener, int output)
 {
+    struct stream exchange = {.open = false};
+    uint16_t exchange_port = 0;
+    char address[64];
     struct talk talk = {.deviation = &test->deviation,
                         .limit_ms = settings->timeout_ms + SLACK_MS,
                         .deadline = link_now() + START_MS};
     struct server_job job = {.object = &settings->delivered,
                              .secret = settings->secret_file ? &settings->secret : NULL,
                              .receives = test->flags & CASE_DEAF ? 0 : LINK_RECEIVES};
-    pid_t pid = start_program(settings, test, listener, output);
+    if (test->flags & CASE_EXCHANGE) {
+        if (stream_listen(&exchange, settings->dest->ai_addr, &exchange_port) < 0)
+            return -1;
+        name_listener(settings, listener, address, sizeof address);
+        job.exchange = &exchange;
+        job.address = address;
+    }
+    pid_t pid = start_program(settings, test, listener, exchange_port, output);
     if (pid < 0)
         return complain(test, "cannot start the program");
     server_run(&talk, listener, &job);
@@ -395,6 +429,8 @@ static int play_program(const struct settings *settings, const struct hostile_ca
     bool kept = test->flags & CASE_UNANSWERED && talk.link.id && link_is_iwarp(&talk.link);
     int status = await_program(pid, talk.deadline + (kept ? SIW_MS : 0));
     link_close(&talk.link);
+    stream_close(&talk.stream);
+    stream_close(&exchange);
     return judge_server(test, &talk, status, output);
 }
 
@@ -443,6 +479,16 @@ static bool is_named(const char *name, char **names)
     return false;
 }
 
+static bool is_chosen(const struct settings *settings, const struct hostile_case *test,
+                      char **names)
+{
+    bool has_exchange = settings->side == SIDE_SERVER || settings->exchange;
+    bool has_secret = settings->secret_file != NULL;
+    return test->side == settings->side && !(test->flags & CASE_SECRET) == !has_secret &&
+           (has_exchange || !(test->flags & CASE_EXCHANGE)) &&
+           (*names || !(test->flags & CASE_ALONE)) && is_named(test->name, names);
+}
+
 /* The cases of a side, those that take long first, as often as there are rounds; or a mix. */
 static void fill_list(struct playlist *list, char **names)
 {
@@ -453,9 +499,7 @@ static void fill_list(struct playlist *list, char **names)
         for (size_t i = 0; i < hostile_case_count; i++) {
             const struct hostile_case *test = &hostile_cases[i];
             bool is_slow = (test->flags & CASE_SLOW) != 0;
-            bool has_secret = (test->flags & CASE_SECRET) != 0;
-            if (test->side == settings->side && is_slow == !slow &&
-                has_secret == (settings->secret_file != NULL) && is_named(test->name, names))
+            if (is_slow == !slow && is_chosen(settings, test, names))
                 chosen[count++] = test;
         }
     if (count == 0)
@@ -535,21 +579,16 @@ static void parse_mix(struct settings *settings, const char *text)
 static struct settings parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"list", no_argument, NULL, 'L'},
-        {"rounds", required_argument, NULL, 'r'},
-        {"mix", required_argument, NULL, 'm'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"timeout", required_argument, NULL, 't'},
-        {"log", required_argument, NULL, 'l'},
-        {"program", required_argument, NULL, 'p'},
-        {"secret", required_argument, NULL, 's'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"checker", required_argument, NULL, 'c'},
-        {.name = NULL},
+        {"list", no_argument, NULL, 'L'},           {"rounds", required_argument, NULL, 'r'},
+        {"mix", required_argument, NULL, 'm'},      {"jobs", required_argument, NULL, 'j'},
+        {"timeout", required_argument, NULL, 't'},  {"log", required_argument, NULL, 'l'},
+        {"program", required_argument, NULL, 'p'},  {"secret", required_argument, NULL, 's'},
+        {"verbose", no_argument, NULL, 'v'},        {"checker", required_argument, NULL, 'c'},
+        {"exchange", required_argument, NULL, 'x'}, {.name = NULL},
     };
     struct settings settings = {.rounds = 1, .jobs = 1, .timeout_ms = 2000};
     int option;
-    while ((option = getopt_long(argc, argv, "+r:m:j:t:l:p:c:s:v", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+r:m:j:t:l:p:c:s:vx:", options, NULL)) != -1) {
         switch (option) {
         case 'L':
             exit(list_cases());
@@ -581,6 +620,9 @@ static struct settings parse_options(int argc, char **argv)
             break;
         case 'v':
             settings.verbose = true;
+            break;
+        case 'x':
+            settings.exchange = look_up(optarg);
             break;
         default:
             usage("unknown option, or one without its value");
@@ -639,5 +681,7 @@ int main(int argc, char **argv)
     object_free(&settings.with_gap);
     object_free(&settings.delivered);
     freeaddrinfo(settings.dest);
+    if (settings.exchange)
+        freeaddrinfo(settings.exchange);
     return rc;
 }

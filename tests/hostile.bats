@@ -2,7 +2,7 @@
 # is in hostile/cases.c (`hostile-peer --list`). More rounds of it run on the fake fabric (fabric.bats).
 #
 # RDMAPUT_HOSTILE_ROUNDS  how often each case is played: 1, and of servers, for which a program is started each time,
-#                         every third one; or 5 and more
+#                         some; or 5 and more
 # RDMAPUT_TEST_SESSIONS   how many sessions there are one after another: 150
 # shellcheck disable=SC2034,SC2154 # variables of lib/*.bash
 load lib/common

@@ -27,7 +27,9 @@ enum side {
 #define CASE_SECRET 512u /* where there is a secret; the others where there is none */
 /* A connect request stays unanswered: siw keeps its sender for 10 s, whatever that wants. */
 #define CASE_UNANSWERED 1024u
-#define CASE_CHECK 2048u /* of a check session */
+#define CASE_CHECK 2048u    /* of a check session */
+#define CASE_EXCHANGE 4096u /* after an exchange over TCP */
+#define CASE_ALONE 8192u    /* only when it is named: it keeps others from what they are to do */
 
 struct hostile_case {
     const char *name;

@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "meeting.h"
+
 #define PRIVATE_LENGTH_AT 6
+#define HELLO_MANY_AT 11
+#define TOKEN_AT 12
 #define POST_BYTES 64
 
 void client_put_hello(struct message *hello, const struct client_job *job)
@@ -27,23 +31,6 @@ void client_put_hello(struct message *hello, const struct client_job *job)
     message_put(hello, 4, 0);
 }
 
-/* A REFUSAL, or nothing that makes sense: status 0. */
-static void note_refusal(struct talk *talk)
-{
-    const uint8_t *said = talk->link.said;
-    if (talk->link.said_bytes >= 10 && memcmp(said, "RPUT", 4) == 0)
-        talk_note(talk, said[8], said + 10, said[9]);
-    talk->over = true;
-}
-
-static bool is_welcome(const struct link *link, bool with_secret)
-{
-    const uint8_t *said = link->said;
-    return link->said_bytes >= WIRE_WELCOME_BYTES && memcmp(said, "RPUT", 4) == 0 &&
-           said[4] == WIRE_VERSION && said[5] == WIRE_ROLE_SERVER &&
-           said[11] == (with_secret ? WIRE_WELCOME_SECRET : 0);
-}
-
 /* Of the two, what was said is in the proofs. */
 static bool prove(struct client *client, const struct message *hello)
 {
@@ -61,6 +48,38 @@ static bool prove(struct client *client, const struct message *hello)
     return false;
 }
 
+/* The exchange, where there is one: the HELLO gets its token. Whether the RDMA connection is due. */
+static bool meet(struct client *client, struct message *hello, const struct deviation *deviation)
+{
+    struct talk *talk = client->talk;
+    client->meets = client->job->exchange != NULL;
+    if (!client->meets)
+        return true;
+    struct message greeting = *hello;
+    greeting.bytes[HELLO_MANY_AT] &= (uint8_t)~WIRE_HELLO_MANY;
+    if (!meeting_ask(talk, client->job->exchange, &greeting, client->token))
+        return false;
+    memcpy(hello->bytes + TOKEN_AT, client->token, WIRE_TOKEN_BYTES);
+    if (!deviation)
+        return true;
+    switch (deviation->act) {
+    case FORGET:
+        memset(hello->bytes + TOKEN_AT, 0, WIRE_TOKEN_BYTES);
+        client->meets = false;
+        return true;
+    case HANG_UP:
+        stream_close(&talk->stream);
+        return true;
+    case RESET:
+        stream_reset(&talk->stream);
+        return true;
+    case DIE: /* once it has asked for the RDMA connection */
+        return true;
+    default:
+        return !talk_stop(talk, deviation);
+    }
+}
+
 bool client_connect(struct client *client, struct talk *talk, const struct client_job *job)
 {
     struct message hello;
@@ -75,6 +94,8 @@ bool client_connect(struct client *client, struct talk *talk, const struct clien
     client->digest = checksum_end(&checksum);
     client_put_hello(&hello, job);
     const struct deviation *deviation = talk_deviation(talk, AT_HELLO);
+    if (!meet(client, &hello, deviation))
+        return false;
     if (link_resolve(&talk->link, job->dest, talk->deadline) < 0 ||
         link_prepare(&talk->link, job->receives, 2 * (size_t)job->chunk_limit) < 0)
         return false;
@@ -91,11 +112,11 @@ bool client_connect(struct client *client, struct talk *talk, const struct clien
     case LINK_ACCEPTED:
         if (job->region_addr)
             return true;
-        if (!is_welcome(&talk->link, job->secret))
+        if (!talk_is_welcome(talk->link.said, talk->link.said_bytes, job->secret))
             return false;
         return !job->secret || job->proves_later || prove(client, &hello);
     case LINK_REFUSED:
-        note_refusal(talk);
+        talk_note_refusal(talk, talk->link.said, talk->link.said_bytes);
         return false;
     default:
         talk->over = true;
@@ -182,6 +203,15 @@ static bool hear(struct client *client)
     return !client->talk->over;
 }
 
+/* By TCP, where that still is: else all that is heard is by RDMA. */
+static void hear_ready(struct client *client)
+{
+    struct message ready;
+    if (meeting_hear(client->talk, &ready) && message_type(&ready) == WIRE_READY)
+        take_ready(client, &ready);
+    client->talk->silent |= !client->talk->stream.open;
+}
+
 static void put_open(struct message *open, const struct client *client)
 {
     static const uint8_t zeros[64];
@@ -203,14 +233,21 @@ static void put_open(struct message *open, const struct client *client)
     message_end(open);
 }
 
-bool client_open(struct client *client)
+bool client_say_open(struct client *client)
 {
     struct message open;
     put_open(&open, client);
     client->opened = client->placed = false;
-    if (!talk_say(client->talk, &open))
-        return false;
     client->said_objects++;
+    return talk_say(client->talk, &open);
+}
+
+bool client_open(struct client *client)
+{
+    if (!client_say_open(client))
+        return false;
+    if (client->meets && !client->ready)
+        hear_ready(client);
     while (!client->ready || (client->job->map && !client->opened))
         if (!hear(client))
             return false;

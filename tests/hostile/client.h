@@ -17,7 +17,8 @@ struct client_job {
     bool many; /* the object twice, under two names */
     bool map;
     bool checks;                       /* a check session */
-    const char *token;                 /* of WIRE_TOKEN_BYTES; NULL: none */
+    const struct sockaddr *exchange;   /* goes before, by TCP; NULL: none does */
+    const void *token;                 /* of WIRE_TOKEN_BYTES; NULL: none, or the exchange's */
     const struct proof_secret *secret; /* NULL: none */
     bool proves_later;                 /* client_connect does not */
     bool stays;                        /* client_post does not disconnect */
@@ -30,6 +31,8 @@ struct client {
     const struct client_job *job;
     struct proof_session proof;
     struct digest_value digest;
+    bool meets; /* READY is to come by TCP */
+    uint8_t token[WIRE_TOKEN_BYTES];
     unsigned slot_count;
     uint64_t slot_size;
     uint64_t remote_addr;
@@ -48,6 +51,7 @@ void client_put_hello(struct message *hello, const struct client_job *job);
 
 /* Each does its part, and says whether the conversation goes on. */
 bool client_connect(struct client *client, struct talk *talk, const struct client_job *job);
+bool client_say_open(struct client *client);
 bool client_open(struct client *client);
 bool client_write(struct client *client, unsigned slot, const uint8_t *data, uint64_t len);
 bool client_send(struct client *client);

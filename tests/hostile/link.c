@@ -16,6 +16,7 @@
 #define LOOK_AGAIN_MS 100 /* rxe loses an event now and then */
 #define PAGE ((size_t)4096)
 #define BACKLOG 64
+#define LISTEN_TRIES 8
 
 int64_t link_now(void)
 {
@@ -172,14 +173,30 @@ enum link_answer link_await_answer(struct link *link, int64_t deadline)
     return link->ended && type == RDMA_CM_EVENT_REJECTED ? LINK_REFUSED : LINK_FAILED;
 }
 
+static int listen_once(struct link_listener *listener, const struct sockaddr *addr)
+{
+    if (rdma_create_id(listener->channel, &listener->id, NULL, RDMA_PS_TCP) == 0 &&
+        rdma_bind_addr(listener->id, (struct sockaddr *)(uintptr_t)addr) == 0 &&
+        rdma_listen(listener->id, BACKLOG) == 0)
+        return 0;
+    int failure = errno;
+    if (listener->id)
+        rdma_destroy_id(listener->id);
+    listener->id = NULL;
+    errno = failure;
+    return -1;
+}
+
 int link_listen(struct link_listener *listener, const struct sockaddr *addr)
 {
+    unsigned tries = 0;
     *listener = (struct link_listener){.channel = open_channel()};
-    if (!listener->channel ||
-        rdma_create_id(listener->channel, &listener->id, NULL, RDMA_PS_TCP) < 0 ||
-        rdma_bind_addr(listener->id, (struct sockaddr *)(uintptr_t)addr) < 0 ||
-        rdma_listen(listener->id, BACKLOG) < 0)
-        return fail("listening");
+    if (!listener->channel)
+        return -1;
+    /* The free port that librdmacm chooses may be one of TCP's, which siw needs. */
+    while (listen_once(listener, addr) < 0)
+        if (errno != EADDRINUSE || ++tries == LISTEN_TRIES)
+            return fail("listening");
     listener->port = ntohs(rdma_get_src_port(listener->id));
     return 0;
 }

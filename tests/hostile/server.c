@@ -6,13 +6,19 @@
 
 #include <string.h>
 
+#include "meeting.h"
+
 #define PRIVATE_LENGTH_AT 6
+#define MESSAGE_LENGTH_AT 2
 #define ROLE_AT 5
+#define TOKEN_AT 12
+#define LOOK_MS 50
 
 struct server {
     struct talk *talk;
     const struct server_job *job;
     struct proof_session proof;
+    uint8_t token[WIRE_TOKEN_BYTES]; /* of the exchange */
     bool many;
     uint64_t slot_size;
     unsigned slot_count;
@@ -48,27 +54,12 @@ static void put_welcome(struct message *welcome, bool with_secret)
     message_put_bytes(welcome, nonce, sizeof nonce);
 }
 
-static void put_refusal(struct message *refusal)
-{
-    static const char text[] = "hostile";
-    refusal->len = 0;
-    message_put_bytes(refusal, "RPUT", 4);
-    message_put(refusal, 1, WIRE_VERSION);
-    message_put(refusal, 1, WIRE_ROLE_SERVER);
-    message_put(refusal, 2, 10 + strlen(text));
-    message_put(refusal, 1, 75);
-    message_put(refusal, 1, strlen(text));
-    message_put_bytes(refusal, text, strlen(text));
-}
-
 /* Whether the conversation is to be refused instead. */
 static bool refuses(struct talk *talk)
 {
     struct message refusal;
-    if (!talk->deviation || talk->deviation->at != AT_REFUSAL)
+    if (!talk_refuses(talk, AT_REFUSAL, &refusal))
         return false;
-    put_refusal(&refusal);
-    talk_shape(talk->deviation, &refusal, PRIVATE_LENGTH_AT);
     link_reject(&talk->link, refusal.bytes, refusal.len);
     link_close(&talk->link);
     talk->over = true;
@@ -81,6 +72,8 @@ static bool welcome(struct server *server)
     const struct server_job *job = server->job;
     struct message answer;
     const struct deviation *deviation = talk_deviation(talk, AT_WELCOME);
+    if (deviation && deviation->act == HANG_UP)
+        stream_close(&talk->stream);
     if (refuses(talk) || (deviation && talk_stop(talk, deviation)))
         return false;
     if (link_prepare(&talk->link, job->receives, server_data_bytes(job->object)) < 0)
@@ -111,7 +104,9 @@ static bool say_ready(struct server *server)
     message_put(&ready, 4, server->talk->link.mr->rkey);
     message_put(&ready, 4, 0);
     message_end(&ready);
-    return talk_say(server->talk, &ready);
+    return server->job->exchange
+               ? talk_say_by_stream(server->talk, &ready, WIRE_READY, MESSAGE_LENGTH_AT)
+               : talk_say(server->talk, &ready);
 }
 
 /* The slot becomes the object's next range; an ordinary one when there is none. */
@@ -290,13 +285,41 @@ static void attend_post(struct talk *talk)
         talk->problem = "the client's memory was written to";
 }
 
+/* The exchange, where there is one. Whether the RDMA connection is due. */
+static bool meet(struct server *server)
+{
+    struct message welcome;
+    const struct server_job *job = server->job;
+    if (!job->exchange)
+        return true;
+    put_welcome(&welcome, false);
+    return meeting_answer(server->talk, job->exchange, &welcome, job->address, server->token);
+}
+
+/* A client that met this side may give up before it comes by RDMA. */
+static bool await_request(struct server *server, struct link_listener *listener)
+{
+    struct talk *talk = server->talk;
+    bool meets = talk->stream.open;
+    while (link_now() < talk->deadline && !(meets && stream_has_ended(&talk->stream))) {
+        int64_t moment = meets ? link_now() + LOOK_MS : talk->deadline;
+        if (link_await_request(listener, &talk->link, moment) == 0)
+            return true;
+    }
+    talk->over |= meets;
+    return false;
+}
+
 void server_run(struct talk *talk, struct link_listener *listener, const struct server_job *job)
 {
     struct server server = {.talk = talk, .job = job};
     struct message message;
-    if (link_await_request(listener, &talk->link, talk->deadline) < 0)
+    if (!meet(&server) || !await_request(&server, listener))
         return;
     talk->deadline = link_now() + talk->limit_ms;
+    if (job->exchange && !talk->deviation->act &&
+        memcmp(talk->link.said + TOKEN_AT, server.token, WIRE_TOKEN_BYTES) != 0)
+        talk->problem = "the client's token is not the one that it was given";
     if (!welcome(&server))
         return;
     server.many = (talk->link.said[11] & WIRE_HELLO_MANY) != 0;

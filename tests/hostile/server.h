@@ -15,6 +15,8 @@ struct server_job {
     const struct object *object;       /* what the client is to deliver, each time */
     const struct proof_secret *secret; /* NULL: none */
     unsigned receives;
+    const struct stream *exchange; /* listens for one, which goes before; NULL: none does */
+    const char *address;           /* where this side listens for RDMA, as a MEET has it */
 };
 
 /* Memory for the slots and, behind them, for a placed object or a `post`; or for a check. */

@@ -4,8 +4,11 @@
 
 #include <stdlib.h>
 
+#include "meeting.h"
+
 #define FLOOD 24
 #define FLOOD_MS 20000 /* for all of them to be asked for */
+#define STRANGERS 40
 #define PINGS 40
 #define PINGS_AT_A_TIME 4
 
@@ -23,6 +26,24 @@ static void start_honest(struct talk *honest, const struct talk *talk)
     *honest = (struct talk){.deadline = talk->deadline};
 }
 
+static void end_honest(struct talk *honest)
+{
+    link_disconnect(&honest->link);
+    talk_conclude(honest);
+    link_close(&honest->link);
+}
+
+/* A session from its beginning to its end. Whether all went well. */
+static bool run_before(struct client *before, const struct talk *talk, const struct client_job *job)
+{
+    struct talk honest;
+    start_honest(&honest, talk);
+    bool served = client_connect(before, &honest, job) && client_open(before) &&
+                  client_send(before) && client_end(before) && client_await_done(before);
+    end_honest(&honest);
+    return served;
+}
+
 void special_neighbour(struct talk *talk, const struct client_job *job)
 {
     struct talk honest;
@@ -36,23 +57,15 @@ void special_neighbour(struct talk *talk, const struct client_job *job)
     if (!talk->problem &&
         (!client_send(&neighbour) || !client_end(&neighbour) || !client_await_done(&neighbour)))
         talk->problem = "the neighbour's session did not go on";
-    link_disconnect(&honest.link);
-    talk_conclude(&honest);
-    link_close(&honest.link);
+    end_honest(&honest);
 }
 
 void special_ended(struct talk *talk, const struct client_job *job)
 {
-    struct talk honest;
-    struct client before = {.talk = NULL}, client;
-    start_honest(&honest, talk);
-    if (!client_connect(&before, &honest, job) || !client_open(&before) || !client_send(&before) ||
-        !client_end(&before) || !client_await_done(&before))
+    struct client before, client;
+    if (!run_before(&before, talk, job))
         talk->problem = "the session before was not served";
-    link_disconnect(&honest.link);
-    talk_conclude(&honest);
-    link_close(&honest.link);
-    if (!talk->problem && client_connect(&client, talk, job) && client_open(&client))
+    else if (client_connect(&client, talk, job) && client_open(&client))
         write_there(&client, before.remote_addr, before.rkey);
 }
 
@@ -121,9 +134,7 @@ void special_replay(struct talk *talk, const struct client_job *job)
     start_honest(&honest, talk);
     if (!client_connect(&before, &honest, job))
         talk->problem = "the session before was not served";
-    link_disconnect(&honest.link);
-    talk_conclude(&honest);
-    link_close(&honest.link);
+    end_honest(&honest);
     /* It connects as one that knows the secret, but does not go on to prove it. */
     silent.proves_later = true;
     if (talk->problem || !client_connect(&client, talk, &silent))
@@ -166,4 +177,55 @@ void special_flood(struct talk *talk, const struct client_job *job)
     for (unsigned i = 0; i < FLOOD; i++)
         link_close(&flood[i].link);
     free(flood);
+}
+
+/* By RDMA alone, as if there had been an exchange. */
+static struct client_job with_token(const struct client_job *job, const uint8_t *token)
+{
+    struct client_job come = *job;
+    come.exchange = NULL;
+    come.token = token;
+    return come;
+}
+
+void special_stale_token(struct talk *talk, const struct client_job *job)
+{
+    struct client before, client;
+    if (!run_before(&before, talk, job)) {
+        talk->problem = "the session before was not served";
+        return;
+    }
+    struct client_job late = with_token(job, before.token);
+    client_connect(&client, talk, &late);
+}
+
+void special_stolen_token(struct talk *talk, const struct client_job *job)
+{
+    struct talk other;
+    struct client thief, victim;
+    struct message hello, ready;
+    uint8_t token[WIRE_TOKEN_BYTES];
+    start_honest(&other, talk);
+    client_put_hello(&hello, job);
+    if (!meeting_ask(talk, job->exchange, &hello, token))
+        return;
+    struct client_job come = with_token(job, token);
+    if (!client_connect(&thief, &other, &come) || !client_say_open(&thief))
+        talk->problem = "who comes first is not served";
+    else if (!meeting_hear(talk, &ready) || message_type(&ready) != WIRE_READY)
+        talk->problem = "READY did not come where the token was given out";
+    end_honest(&other);
+    if (!talk->problem)
+        client_connect(&victim, talk, &come);
+}
+
+void special_strangers(struct talk *talk, const struct client_job *job)
+{
+    struct stream strangers[STRANGERS] = {{.open = false}};
+    for (unsigned i = 0; i < STRANGERS; i++)
+        if (stream_connect(&strangers[i], job->exchange, talk->deadline) < 0)
+            talk->problem = "a connection could not be made";
+    client_run(talk, job);
+    for (unsigned i = 0; i < STRANGERS; i++)
+        stream_close(&strangers[i]);
 }

@@ -30,4 +30,13 @@ void special_replay(struct talk *talk, const struct client_job *job);
 /* Many connect requests at once, of which nothing more is heard. */
 void special_flood(struct talk *talk, const struct client_job *job);
 
+/* Comes with the token of an exchange whose session is over. */
+void special_stale_token(struct talk *talk, const struct client_job *job);
+
+/* Comes after another one has come with its token, who does not hear the READY. */
+void special_stolen_token(struct talk *talk, const struct client_job *job);
+
+/* Many connections by TCP that say nothing, and among them an honest client. */
+void special_strangers(struct talk *talk, const struct client_job *job);
+
 #endif

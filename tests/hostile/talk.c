@@ -6,6 +6,9 @@
 
 #define PING_MS 20
 #define SETTLE_MS 2000
+#define DROPS 12 /* in the time that the other side has */
+#define MESSAGE_LENGTH_AT 2
+#define PRIVATE_LENGTH_AT 6
 
 void message_begin(struct message *message, unsigned type)
 {
@@ -190,10 +193,14 @@ bool talk_stop(struct talk *talk, const struct deviation *deviation)
 {
     switch (deviation->act) {
     case LEAVE:
+        if (!talk->link.channel)
+            stream_close(&talk->stream);
         link_settle(&talk->link, link_now() + SETTLE_MS);
         link_disconnect(&talk->link);
         break;
     case DIE:
+        if (!talk->link.channel)
+            stream_reset(&talk->stream);
         link_settle(&talk->link, link_now() + SETTLE_MS);
         link_close(&talk->link);
         break;
@@ -212,10 +219,11 @@ bool talk_stop(struct talk *talk, const struct deviation *deviation)
 
 static bool send_message(struct talk *talk, const struct message *message)
 {
-    if (link_send(&talk->link, message->bytes, message->len, talk->deadline) == 0)
-        return true;
-    talk->over = true;
-    return false;
+    bool sent = talk->by_stream
+                    ? stream_send(&talk->stream, message->bytes, message->len, talk->deadline)
+                    : link_send(&talk->link, message->bytes, message->len, talk->deadline) == 0;
+    talk->over |= !sent;
+    return sent;
 }
 
 static bool send_other(struct talk *talk, const struct deviation *deviation)
@@ -227,13 +235,65 @@ static bool send_other(struct talk *talk, const struct deviation *deviation)
     return send_message(talk, &other);
 }
 
-static bool deviate(struct talk *talk, const struct deviation *deviation, struct message *message)
+/* What was to go by the exchange's connection is lost with that. */
+static bool send_without_stream(struct talk *talk, const struct message *message)
+{
+    return talk->by_stream || send_message(talk, message);
+}
+
+static bool send_elsewhere(struct talk *talk, const struct message *message)
+{
+    talk->by_stream = !talk->by_stream;
+    bool sent = send_message(talk, message);
+    talk->by_stream = !talk->by_stream;
+    return sent;
+}
+
+static bool send_raw(struct talk *talk, const struct deviation *deviation)
+{
+    struct message raw = {.len = 0};
+    message_put_bytes(&raw, deviation->text, strlen(deviation->text));
+    return send_message(talk, &raw);
+}
+
+static bool send_part(struct talk *talk, const struct deviation *deviation, struct message *message)
+{
+    message->len = deviation->value;
+    send_message(talk, message);
+    if (deviation->act == BREAK_OFF)
+        stream_close(&talk->stream);
+    talk->over = true;
+    return false;
+}
+
+static bool deviate(struct talk *talk, const struct deviation *deviation, struct message *message,
+                    size_t length_at)
 {
     if (talk_stop(talk, deviation))
         return false;
     switch (deviation->act) {
     case SKIP:
         return true;
+    case HANG_UP:
+        stream_close(&talk->stream);
+        return send_without_stream(talk, message);
+    case RESET:
+        stream_reset(&talk->stream);
+        return send_without_stream(talk, message);
+    case STUFF:
+        stream_stuff(&talk->stream);
+        return send_message(talk, message);
+    case BREAK_OFF:
+    case HOLD:
+        return send_part(talk, deviation, message);
+    case DRIP:
+        talk->drops = *message;
+        talk->dripping = talk->over = true;
+        return false;
+    case RAW:
+        return send_raw(talk, deviation);
+    case ELSEWHERE:
+        return send_elsewhere(talk, message);
     case INSTEAD:
         return send_other(talk, deviation);
     case FIRST:
@@ -246,21 +306,35 @@ static bool deviate(struct talk *talk, const struct deviation *deviation, struct
                 return false;
         return send_message(talk, message);
     default:
-        talk_shape(deviation, message, 2);
+        talk_shape(deviation, message, length_at);
         return send_message(talk, message);
     }
 }
 
-bool talk_say(struct talk *talk, const struct message *message)
+static bool say(struct talk *talk, const struct message *message, unsigned at, size_t length_at)
 {
     struct message changed;
     if (talk->over)
         return false;
-    const struct deviation *deviation = talk_deviation(talk, message_type(message));
+    const struct deviation *deviation = talk_deviation(talk, at);
     if (!deviation)
         return send_message(talk, message);
     changed = *message;
-    return deviate(talk, deviation, &changed);
+    return deviate(talk, deviation, &changed, length_at);
+}
+
+bool talk_say(struct talk *talk, const struct message *message)
+{
+    return say(talk, message, message_type(message), MESSAGE_LENGTH_AT);
+}
+
+bool talk_say_by_stream(struct talk *talk, const struct message *message, unsigned at,
+                        size_t length_at)
+{
+    talk->by_stream = true;
+    bool goes_on = say(talk, message, at, length_at);
+    talk->by_stream = false;
+    return goes_on;
 }
 
 bool talk_say_plain(struct talk *talk, unsigned type)
@@ -281,6 +355,41 @@ void talk_note(struct talk *talk, unsigned status, const uint8_t *text, size_t l
         len = WIRE_MAX_TEXT;
     memcpy(talk->text, text, len);
     talk->text[len] = '\0';
+}
+
+bool talk_is_welcome(const uint8_t *said, size_t len, bool with_secret)
+{
+    return len >= WIRE_WELCOME_BYTES && memcmp(said, "RPUT", 4) == 0 && said[4] == WIRE_VERSION &&
+           said[5] == WIRE_ROLE_SERVER && said[11] == (with_secret ? WIRE_WELCOME_SECRET : 0);
+}
+
+void talk_note_refusal(struct talk *talk, const uint8_t *said, size_t len)
+{
+    if (len >= 10 && memcmp(said, "RPUT", 4) == 0)
+        talk_note(talk, said[8], said + 10, said[9]);
+    talk->over = true;
+}
+
+static void put_refusal(struct message *refusal)
+{
+    static const char text[] = "hostile";
+    refusal->len = 0;
+    message_put_bytes(refusal, "RPUT", 4);
+    message_put(refusal, 1, WIRE_VERSION);
+    message_put(refusal, 1, WIRE_ROLE_SERVER);
+    message_put(refusal, 2, 10 + strlen(text));
+    message_put(refusal, 1, 75);
+    message_put(refusal, 1, strlen(text));
+    message_put_bytes(refusal, text, strlen(text));
+}
+
+bool talk_refuses(const struct talk *talk, unsigned at, struct message *refusal)
+{
+    if (!talk->deviation || talk->deviation->at != at)
+        return false;
+    put_refusal(refusal);
+    talk_shape(talk->deviation, refusal, PRIVATE_LENGTH_AT);
+    return true;
 }
 
 /* Deals with what comes at any time. Whether the message is for somebody else. */
@@ -331,20 +440,69 @@ static void ping(struct talk *talk)
         link_send(&talk->link, message.bytes, message.len, link_now() + PING_MS);
 }
 
-bool talk_conclude(struct talk *talk)
+static void drip(struct talk *talk)
+{
+    stream_send(&talk->stream, talk->drops.bytes + talk->dripped, 1, link_now() + PING_MS);
+    talk->dripped = (talk->dripped + 1) % talk->drops.len;
+}
+
+/* The moment until which to listen before something else is to be said. */
+static int64_t look_at(const struct talk *talk)
+{
+    int64_t now = link_now(), moment = talk->deadline;
+    if (talk->pinging)
+        moment = now + PING_MS;
+    if (talk->dripping)
+        moment = now + talk->limit_ms / DROPS;
+    return moment < talk->deadline ? moment : talk->deadline;
+}
+
+static bool conclude_link(struct talk *talk)
 {
     struct message message;
     enum link_news news;
     if (!talk->link.channel)
         return true;
     do {
-        int64_t look_at = talk->pinging ? link_now() + PING_MS : talk->deadline;
-        news = next(talk, &message, look_at < talk->deadline ? look_at : talk->deadline);
+        news = next(talk, &message, look_at(talk));
         if (news == LINK_MESSAGE)
             answer(talk, &message);
         else if (news == LINK_SILENCE && talk->pinging)
             ping(talk);
+        else if (news == LINK_SILENCE && talk->dripping)
+            drip(talk);
     } while (news != LINK_ENDED && link_now() < talk->deadline);
     link_disconnect(&talk->link);
     return news == LINK_ENDED;
+}
+
+/* Hears what comes by TCP until then. */
+static void hear_stream(const struct talk *talk, struct message *said, int64_t until)
+{
+    uint8_t byte;
+    while (stream_read(&talk->stream, &byte, 1, until))
+        if (said->len < sizeof said->bytes)
+            said->bytes[said->len++] = byte;
+}
+
+static bool conclude_stream(struct talk *talk)
+{
+    struct message said = {.len = 0};
+    if (!talk->stream.open)
+        return true;
+    do {
+        hear_stream(talk, &said, look_at(talk));
+        if (talk->dripping)
+            drip(talk);
+    } while (!stream_has_ended(&talk->stream) && link_now() < talk->deadline);
+    bool ended = stream_has_ended(&talk->stream);
+    talk_note_refusal(talk, said.bytes, said.len);
+    stream_close(&talk->stream);
+    return ended;
+}
+
+bool talk_conclude(struct talk *talk)
+{
+    bool link_ended = conclude_link(talk);
+    return conclude_stream(talk) && link_ended;
 }

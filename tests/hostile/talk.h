@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "link.h"
+#include "stream.h"
 #include "wire.h"
 
 /* What is not a message, and may deviate as well: numbers beyond any type. */
@@ -17,6 +18,10 @@
 #define AT_WELCOME 241
 #define AT_REFUSAL 242 /* in place of the WELCOME */
 #define AT_WRITE 243   /* RDMA writes into slots; a server's into memory of a `post` */
+/* Likewise, of an exchange. The MEET and then the READY are messages like others. */
+#define AT_TCP_HELLO 244
+#define AT_TCP_WELCOME 245
+#define AT_TCP_REFUSAL 246 /* in place of the WELCOME */
 #define UNKNOWN_TYPE 200
 
 enum act {
@@ -32,12 +37,22 @@ enum act {
     CORRUPT, /* AT_WRITE: other data */
     REFLECT, /* PROOF: with the code that the other side has to send */
     REPLAY,  /* PROOF: as it was right in another session */
-    FORGET,  /* AT_WELCOME: as if there were no secret */
+    FORGET,  /* AT_WELCOME: as if there were no secret; AT_HELLO: no exchange */
     AIM,     /* AT_WRITE: value bytes from where it should, or absolute; with the rkey ^ key */
-    LEAVE,   /* disconnects instead */
-    DIE,     /* ends instead, without a disconnect */
+    LEAVE,   /* disconnects instead; what there is of connections, the exchange's or the other */
+    DIE,     /* ends instead, without a disconnect; likewise */
     HUSH,    /* says nothing any more instead, nor answers */
     PINGS,   /* sends nothing but PINGs any more instead */
+    /* Of an exchange's connection: */
+    HANG_UP,   /* closes it before, and goes on */
+    RESET,     /* likewise, without an end in good order */
+    STUFF,     /* fills it before, until it takes no more */
+    BREAK_OFF, /* closes it after the first value bytes */
+    HOLD,      /* says nothing any more after them, but answers */
+    DRIP,      /* a byte now and then, and nothing else any more */
+    RAW,       /* text instead */
+    NAMES,     /* WIRE_MEET: text in place of where this side is */
+    ELSEWHERE, /* over RDMA what belongs there, and the reverse */
 };
 
 struct deviation {
@@ -51,6 +66,7 @@ struct deviation {
     uint8_t width;
     uint32_t key; /* AIM */
     uint64_t value;
+    const char *text; /* RAW, NAMES */
 };
 
 struct message {
@@ -60,6 +76,8 @@ struct message {
 
 struct talk {
     struct link link;
+    struct stream stream; /* of an exchange, if there is one */
+    bool by_stream;       /* what is said goes there */
     const struct deviation *deviation;
     int64_t limit_ms;           /* for the whole */
     int64_t deadline;           /* likewise, when it has begun */
@@ -69,6 +87,9 @@ struct talk {
     bool over;                  /* nothing more is to be said */
     bool silent;                /* nor answered */
     bool pinging;
+    bool dripping;
+    struct message drops; /* what is dripped, and then anew */
+    size_t dripped;       /* bytes of it */
     /* What the other side told: an exit status with its text; 0 with done. */
     bool told, done;
     unsigned status;
@@ -98,6 +119,10 @@ bool talk_stop(struct talk *talk, const struct deviation *deviation);
 /* Says it, or what the deviation makes of it. false when the conversation is over. */
 bool talk_say(struct talk *talk, const struct message *message);
 bool talk_say_plain(struct talk *talk, unsigned type);
+/* Likewise, on the exchange's connection: a message, or what has its place, at, and its length
+ * elsewhere. */
+bool talk_say_by_stream(struct talk *talk, const struct message *message, unsigned at,
+                        size_t length_at);
 
 /* The next message but PING, PONG and ERROR, which are dealt with. false when it is over. */
 bool talk_hear(struct talk *talk, struct message *message);
@@ -105,7 +130,15 @@ bool talk_hear(struct talk *talk, struct message *message);
 /* Notes a status and a text that the other side told of. */
 void talk_note(struct talk *talk, unsigned status, const uint8_t *text, size_t len);
 
-/* To the end of the connection, which is up to the other side unless this one left. Whether it came
+/* What the other side said to a greeting: a WELCOME; or a REFUSAL, which is noted, or nothing that
+ * makes sense. */
+bool talk_is_welcome(const uint8_t *said, size_t len, bool with_secret);
+void talk_note_refusal(struct talk *talk, const uint8_t *said, size_t len);
+
+/* Whether a server is to refuse there instead, and how. */
+bool talk_refuses(const struct talk *talk, unsigned at, struct message *refusal);
+
+/* To the end of the connections, which is up to the other side unless this one left. Whether it came
  * in time. */
 bool talk_conclude(struct talk *talk);
 

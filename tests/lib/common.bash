@@ -299,6 +299,12 @@ await_server() {
 }
 is_ready_or_gone() { [ -e "$ready_file" ] || is_gone "$server_pid"; }
 
+# Sets exchange, the TCP port of the last server's --exchange-port
+find_exchange() {
+  [[ $(< "$server_err") =~ exchange\ on\ TCP\ port\ ([0-9]+) ]] || fail "no port in: $(< "$server_err")"
+  exchange=${BASH_REMATCH[1]}
+}
+
 # [SECONDS] - waits for the end of the last server; sets server_status
 wait_server() {
   wait_process "$server_pid" "$@"

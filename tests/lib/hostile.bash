@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034,SC2154 # common.bash uses what is set here, and sets what is used
 
 HOSTILE_TIMEOUT=2000 # ms, of the program
-GROWTH=32768         # bytes that a server's memory may grow by: what it keeps for as many at once as there were
+GROWTH=65536         # bytes that a server's memory may grow by: what it keeps for as many at once as there were
 
 hostile_peer() {
   "$RDMAPUT_BUILD/tests/hostile-peer" --timeout $HOSTILE_TIMEOUT --checker "$RDMAPUT_BUILD/tests/path-check" "$@"
@@ -13,7 +13,7 @@ hostile_peer() {
 # JOBS ROUNDS MIX - sets jobs, rounds and mix to these, or to less, where a sanitizer makes all of it slow
 choose_extent() {
   jobs=$1 rounds=$2 mix=$3
-  if is_sanitized; then jobs=4 rounds=1 mix=40; fi
+  if is_sanitized; then jobs=8 rounds=1 mix=40; fi
 }
 
 # NAME ARG... - a server of directory NAME, which is made on tmpfs, for slots that are placed in files
@@ -29,7 +29,8 @@ start_hostile_server() {
     rmdir "$1"
     ln -s "$shm" "$1"
   fi
-  start_server -v --timeout ${HOSTILE_TIMEOUT}ms "${@:2}" "$1"
+  start_server -v --timeout ${HOSTILE_TIMEOUT}ms --exchange-port 0 "${@:2}" "$1"
+  find_exchange
 }
 
 # For teardown, before the test's directory goes.
@@ -76,11 +77,12 @@ assert_server_kept() {
 
 # Every hostile client in $rounds, and $mix at random, while an honest one goes on
 play_clients() {
-  local peer=(hostile_peer --jobs "$jobs" --log "$server_err")
+  local peer=(hostile_peer --jobs "$jobs" --log "$server_err" --exchange "$addr:$exchange")
   make_file beside 1500000
   dest=$dest/honest start_slow_client
   note_server
   "${peer[@]}" --rounds "$rounds" client "$dest"
+  "${peer[@]}" --jobs 1 client "$dest" x-strangers
   assert_server_kept
   head -c 700000 beside >&7
   "${peer[@]}" --mix "$RANDOM:$mix" client "$dest"
@@ -111,9 +113,11 @@ check_hostile_clients() {
   if grep -i 'bug' "$server_err"; then fail 'the server says that it has a bug'; fi
   (umask 077 && head -c 24 /dev/urandom | base64 > secret)
   mkdir with-secret
-  start_server -v --timeout ${HOSTILE_TIMEOUT}ms --secret-file secret with-secret
+  start_server -v --timeout ${HOSTILE_TIMEOUT}ms --secret-file secret --exchange-port 0 with-secret
+  find_exchange
   note_server
-  hostile_peer --jobs "$jobs" --rounds "$rounds" --log "$server_err" --secret secret client "$dest"
+  hostile_peer --jobs "$jobs" --rounds "$rounds" --log "$server_err" --secret secret \
+    --exchange "$addr:$exchange" client "$dest"
   assert_server_has_as_before
   assert_only_allowed with-secret
   stop_server
@@ -155,12 +159,12 @@ check_hostile_servers() {
   "${peer[@]}" --rounds "$rounds" --secret secret server "$addr" a
 }
 
-# Sets some: every third hostile server, others on iWARP than elsewhere
+# Sets some: every third hostile server, of those with exchanges every sixth; others on iWARP than elsewhere
 choose_some() {
   local first=0
   if [ "$fabric" = siw ]; then first=1; fi
   mapfile -t some < <(hostile_peer --list | awk -v first=$first '
-    $2 == "server" && $1 !~ /secret|proof/ && ++n % 3 == first { print $1 }')
+    $2 == "server" && $1 !~ /secret|proof/ { step = $1 ~ /^x-/ ? 6 : 3; if (++n[step] % step == first) print $1 }')
 }
 
 # COUNT - good sessions, one after another
