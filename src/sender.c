@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,13 +175,16 @@ static void recall(struct sender *sender, struct task *task, int stop_fd)
 }
 
 /* READY comes over the connection of the exchange, which the kernel keeps an eye on; the session has
- * its own on the server. */
+ * its own on the server. Once it has begun to come, nothing keeps the rest of it. */
 static void receive_ready(struct sender *sender, struct task *task, int stop_fd)
 {
     struct exchange_stream stream = {.fd = sender->job->meeting->fd,
                                      .stop_fd = stop_fd,
                                      .deadline = CLOCK_NEVER,
                                      .peer = sender->job->meeting->peer};
+    if (exchange_wait(&stream, POLLIN, &task->error) < 0)
+        return;
+    stream.deadline = clock_after(sender->job->target.timeout);
     if (exchange_receive(&stream, &sender->met_ready, &task->error) == 0 &&
         sender->met_ready.type != WIRE_READY)
         session_unexpected(&sender->session, &sender->met_ready, &task->error);
