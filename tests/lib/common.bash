@@ -246,6 +246,9 @@ rdmaput() {
 # process_err. Sets process_pid. To be called without `run`.
 start_process() {
   process_out=$BATS_TEST_TMPDIR/.bg-$1.out process_err=${errors:-$BATS_TEST_TMPDIR/.bg-$1.err}
+  # What another one of that name has said is not taken for its own, which begins later.
+  : > "$process_out"
+  if [ -z "${errors-}" ]; then : > "$process_err"; fi
   # With job control, as otherwise a background process ignores SIGINT.
   set -m
   exec_quietly "${@:2}" < "${input:-/dev/null}" > "$process_out" 2> "$process_err" &
