@@ -849,8 +849,9 @@ static void tell_state(struct sender *sender)
 {
     const struct sender_job *job = sender->job;
     if (job->progressed)
-        sender->session.wake_at = job->progressed(job->context, sender->result->acknowledged + sender->kept_in_all,
-                        sender->result->committed);
+        sender->session.wake_at = job->progressed(
+            job->context, sender->result->acknowledged + sender->kept_in_all,
+            sender->result->committed);
 }
 
 static int transfer(struct sender *sender, struct error *err)
