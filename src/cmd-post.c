@@ -11,6 +11,7 @@
 #include "finish.h"
 #include "log.h"
 #include "options.h"
+#include "output.h"
 #include "poster.h"
 #include "progress.h"
 #include "report.h"
@@ -206,6 +207,7 @@ static void print_completion(uint64_t wr_id, uint64_t bytes, const char *status)
     if (document_takes_stdout())
         return;
     printf("wr_id=%" PRIu64 " bytes=%" PRIu64 " status=%s\n", wr_id, bytes, status);
+    output_flush(); /* each shows as it comes, in a pipe too */
 }
 
 /* What the command line says is to be written. */
@@ -282,7 +284,7 @@ static int post(const struct arguments *arguments, const struct region_address *
     if (rc < 0)
         return -1;
     if (!document_takes_stdout())
-        puts(result.confirmed ? "delivery confirmed" : "delivery not confirmed");
+        output_line(result.confirmed ? "delivery confirmed" : "delivery not confirmed");
     report_posted(job.target.host, &result);
     return 0;
 }
@@ -320,8 +322,6 @@ int cmd_post(int argc, char **argv, struct error *err)
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (options_common_apply(&arguments.common, "post", NULL, &document, err) < 0)
         return -1;
-    /* Each completion shows as it comes, in a pipe too. */
-    setvbuf(stdout, NULL, _IOLBF, 0);
     int rc = -1;
     if (find_region(&arguments, &region, err) == 0 &&
         options_parse_segments(&arguments.segments, arguments.positional.items,

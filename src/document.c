@@ -3,12 +3,14 @@
 #include "document.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
 #include "signals.h"
 #include "utf8.h"
 
@@ -61,11 +63,20 @@ void document_add_text(struct json_object *document, const char *name, const cha
     free(repaired);
 }
 
+/* json-c before 0.15 has no integers past INT64_MAX, but takes a number's text. */
+static struct json_object *new_number(uint64_t number)
+{
+    char text[24];
+    if (number <= INT64_MAX)
+        return json_object_new_int64((int64_t)number);
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    return json_object_new_double_s((double)number, text);
+}
+
 void document_add_number(struct json_object *document, const char *name, uint64_t number)
 {
     if (document)
-        document_add(document, name,
-                     json_object_new_int64(number <= INT64_MAX ? (int64_t)number : INT64_MAX));
+        document_add(document, name, new_number(number));
 }
 
 void document_add_flag(struct json_object *document, const char *name, bool flag)
@@ -173,6 +184,16 @@ static uint64_t exit_status(const struct error *err)
     return (uint64_t)error_exit_status(err->class);
 }
 
+static void write_line(const char *line)
+{
+    if (output.file == stdout)
+        output_line(line);
+    else if ((fputs(line, output.file) < 0 || putc('\n', output.file) < 0 ||
+              fflush(output.file) != 0) &&
+             output.errnum == 0)
+        output.errnum = errno;
+}
+
 void document_print(struct json_object *document, const struct error *err)
 {
     if (!document)
@@ -182,12 +203,10 @@ void document_print(struct json_object *document, const struct error *err)
     const char *line = json_object_to_json_string_ext(document, JSON_C_TO_STRING_PLAIN |
                                                                     JSON_C_TO_STRING_NOSLASHESCAPE);
     pthread_mutex_lock(&output.lock);
-    if (!line)
+    if (line && output.file)
+        write_line(line);
+    else if (!line && output.errnum == 0)
         output.errnum = ENOMEM;
-    else if ((fputs(line, output.file) < 0 || putc('\n', output.file) < 0 ||
-              fflush(output.file) != 0) &&
-             output.errnum == 0)
-        output.errnum = errno;
     pthread_mutex_unlock(&output.lock);
     json_object_put(document);
 }

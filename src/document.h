@@ -53,7 +53,8 @@ void document_append_object(struct json_object *objects, const char *name,
  * frees it. May be called on any thread. */
 void document_print(struct json_object *document, const struct error *err);
 
-/* -1 with *err (74) when something could not be written to a file; standard output is its owner's. */
+/* -1 with *err (74) when something could not be written to a file; of standard output output_close
+ * tells. */
 int document_close(struct error *err);
 
 #endif

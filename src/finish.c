@@ -2,11 +2,11 @@
 
 #include "finish.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "document.h"
 #include "log.h"
+#include "output.h"
 #include "signals.h"
 
 static struct json_object *last_words;
@@ -17,26 +17,27 @@ void finish_with(struct json_object *document)
     last_words = document;
 }
 
-/* 0 when all was printed; else what that failure is as an exit status, and it is said. */
-static int tell_document(const struct error *err)
+/* Prints the document, and says what of that or of standard output was lost. Its class is what that
+ * counts as. */
+static enum error_class tell_document(const struct error *err)
 {
-    struct error failed = {.class = ERROR_NONE};
-    document_print(last_words, err);
+    struct error lost = {.class = ERROR_NONE};
+    output_check(&lost);
+    document_print(last_words, error_is_set(err) ? err : &lost);
     last_words = NULL;
-    document_close(&failed);
-    log_error(&failed);
-    return error_exit_status(failed.class);
+    output_check(&lost);
+    document_close(&lost);
+    log_error(&lost);
+    return lost.class;
 }
 
 int finish_status(const struct error *err)
 {
-    int status = tell_document(err);
+    enum error_class lost = tell_document(err);
     if (!error_is_set(err))
-        return status;
-    if (err->class == ERROR_INTERRUPTED && signals_count() > 0) {
-        fflush(stdout);
+        return error_exit_status(lost);
+    if (err->class == ERROR_INTERRUPTED && signals_count() > 0)
         signals_die();
-    }
     log_error(err);
     return error_exit_status(err->class);
 }

@@ -20,6 +20,7 @@
 #include "finish.h"
 #include "guard.h"
 #include "log.h"
+#include "output.h"
 #include "signals.h"
 
 const char *argp_program_version = PACKAGE_STRING;
@@ -60,12 +61,11 @@ static const struct argp argp = {
 /* Output that could not be written is a failure, also of --help and --version. */
 static void close_standard_output(void)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout) && (close(STDOUT_FILENO) == 0 || errno == EBADF))
-        return;
     struct error err = {.class = ERROR_NONE};
-    error_set_errno(&err, ERROR_STORAGE, STAGE_NONE, NULL, errno, "cannot write standard output");
+    if (output_close(&err) == 0)
+        return;
     log_error(&err);
-    _exit(error_exit_status(ERROR_STORAGE));
+    _exit(error_exit_status(err.class));
 }
 
 static struct command *find_command(const char *name)
