@@ -252,7 +252,6 @@ static int check_port(const struct arguments *arguments, const struct delivery *
 static void describe(const struct delivery *delivery, const struct sender_result *result)
 {
     struct json_object *document = delivery->document, *waits;
-    delivery_describe(delivery, document);
     document_add_amount(document, result->committed_bytes, result->duration_ns);
     document_add_number(document, "sent_bytes", result->sent);
     document_add_number(document, "resumed_bytes", result->kept);
@@ -373,6 +372,9 @@ int cmd_write(int argc, char **argv, struct error *err)
                                 .dense = arguments.dense,
                                 .preserve = arguments.preserve,
                                 .resume = arguments.resume};
+    document_add_text(document, "destination", arguments.dest);
+    if (arguments.plan_only)
+        document_add_flag(document, "plan_only", true);
     int rc = -1;
     if (delivery_parse_destination(&delivery, err) == 0 &&
         options_parse_segments(&arguments.segments, arguments.positional.items,
@@ -380,6 +382,7 @@ int cmd_write(int argc, char **argv, struct error *err)
         delivery_list(&delivery, err) == 0 && delivery_check(&delivery, err) == 0)
         rc = arguments.plan_only ? print_plans(&delivery, err)
                                  : load_secret_and_deliver(&arguments, &delivery, err);
+    delivery_describe(&delivery, document);
     delivery_free(&delivery);
     free(arguments.positional.items);
     return rc;

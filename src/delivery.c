@@ -271,7 +271,7 @@ void delivery_describe(const struct delivery *delivery, struct json_object *docu
 {
     struct json_object *objects = document ? json_object_new_array() : NULL;
     size_t committed = 0;
-    for (size_t i = 0; objects && i < delivery->count; i++) {
+    for (size_t i = 0; objects && delivery->objects && i < delivery->count; i++) {
         const struct delivery_object *object = &delivery->objects[i];
         committed += object->committed;
         if (object->committed || object->cause)
