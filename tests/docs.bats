@@ -103,3 +103,9 @@ run_examples() {
 
 # bats test_tags=device
 @test "the examples of rdmaput-devices(1) run as printed" { run_examples "$(page devices)"; }
+
+# bats test_tags=device
+@test "the examples of rdmaput-json(5) run as printed" {
+  need_command jq
+  run_examples "$root/man/rdmaput-json.5"
+}
