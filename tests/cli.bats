@@ -8,7 +8,7 @@ load lib/common
 refused() {
   local expected=$1 text=$2 got=0
   shift 2
-  stderr=$("$RDMAPUT" "$@" 2>&1 > stdout < /dev/null) || got=$?
+  stderr=$(rdmaput "$@" 2>&1 > stdout < /dev/null) || got=$?
   [ "$got" = "$expected" ] || fail "status $got, not $expected, of: rdmaput $* ($stderr)"
   [ ! -s stdout ] || fail "standard output is not empty, of: rdmaput $*"
   [[ $stderr == rdmaput* ]] || fail "no message of rdmaput: $stderr"
@@ -29,7 +29,7 @@ assert_plan() {
   assert_equal "${output%$'\n'*}" "$expected"
   assert_regex "${lines[-1]}" '^# '
 }
-plan() { run "$RDMAPUT" write -n -t host -- "$@"; }
+plan() { run rdmaput write -n -t host -- "$@"; }
 
 # COMMAND - the long options that its help lists; the column of texts may name others
 options_in_help() {
@@ -45,12 +45,12 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "help is standard output and status 0, for the program and each command" {
   local command
   for command in '' serve write post devices; do
-    run --separate-stderr "$RDMAPUT" $command --help
+    run --separate-stderr rdmaput $command --help
     assert_equal "$status" 0
     assert_equal "$stderr" ''
     assert_regex "$output" "^Usage: rdmaput ${command}"
   done
-  run "$RDMAPUT" --help
+  run rdmaput --help
   assert_run 0 serve write post devices
 }
 
@@ -68,7 +68,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 }
 
 @test "without a command the usage goes to standard error, with status 64" {
-  run --separate-stderr "$RDMAPUT"
+  run --separate-stderr rdmaput
   assert_equal "$status" 64
   assert_equal "$output" ''
   assert_regex "$stderr" '^Usage: rdmaput'
@@ -84,11 +84,11 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 
 # bats test_tags=fast
 @test "the version is standard output" {
-  run --separate-stderr "$RDMAPUT" --version
+  run --separate-stderr rdmaput --version
   assert_equal "$status" 0
   assert_equal "$stderr" ''
   assert_regex "$output" '^rdmaput [0-9]+\.[0-9]+'
-  run "$RDMAPUT" write -V
+  run rdmaput write -V
   assert_equal "$status" 0
 }
 
@@ -221,7 +221,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   refused 64 ambiguous write -n ./a@12 host
   plan a@12@ a@12@5 a@13
   assert_plan '0 30 0 a@12' '5 25 30 a@12' '13 7 55 a'
-  run "$RDMAPUT" write -n --literal a@12 host
+  run rdmaput write -n --literal a@12 host
   assert_plan '0 30 0 a@12'
 }
 
@@ -240,9 +240,9 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 
 @test "a dash is standard input, alone and once" {
   make_file f 10
-  run "$RDMAPUT" write -n - host < f
+  run rdmaput write -n - host < f
   assert_plan '0 - 0 -'
-  run "$RDMAPUT" write -n -t host -- -@+5=3 < f
+  run rdmaput write -n -t host -- -@+5=3 < f
   assert_plan '0 5 3 -'
   refused_with_hint 64 "'./-'" write -n - - host
   refused 64 alone write -n - f host
@@ -258,9 +258,9 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 
 @test "what cannot seek, or has size 0 yet content, is read from its start: LENGTH, and no OFFSET" {
   mkfifo fifo
-  run "$RDMAPUT" write -n /proc/version host
+  run rdmaput write -n /proc/version host
   assert_plan '0 - 0 /proc/version'
-  run "$RDMAPUT" write -n /proc/version@+5=9 host
+  run rdmaput write -n /proc/version@+5=9 host
   assert_plan '0 5 9 /proc/version'
   refused_with_hint 64 '/proc/version@+LENGTH' write -n /proc/version@1 host
   refused 64 OFFSET write -n /proc/version@-1 host
@@ -280,10 +280,10 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 
 @test "nothing of known place follows a stream" {
   make_file f 10
-  run "$RDMAPUT" write -n /proc/version f host
+  run rdmaput write -n /proc/version f host
   assert_plan '0 - 0 /proc/version' '0 10 - f'
   refused 64 'unknown length' write -n /proc/version f@=100000 host
-  run "$RDMAPUT" write -n f@=0 /proc/version@=50 host
+  run rdmaput write -n f@=0 /proc/version@=50 host
   assert_plan '0 10 0 f' '0 - 50 /proc/version'
 }
 
@@ -293,21 +293,21 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   make_file a 10
   make_file b 20
   printf 'a@5\n\nb@=100' > list
-  run "$RDMAPUT" write -n --segments-from list host
+  run rdmaput write -n --segments-from list host
   assert_plan '5 5 0 a' '0 20 100 b'
-  run "$RDMAPUT" write -n --segments-from=list a@+1 host
+  run rdmaput write -n --segments-from=list a@+1 host
   assert_plan '5 5 0 a' '0 20 100 b' '0 1 120 a'
-  run "$RDMAPUT" write -n --segments-from list -t host a@+1
+  run rdmaput write -n --segments-from list -t host a@+1
   assert_plan '5 5 0 a' '0 20 100 b' '0 1 120 a'
 }
 
 @test "--segments-from - reads them from standard input, which then is no segment" {
   make_file a 10
-  run "$RDMAPUT" write -n --segments-from - host < <(echo a@4)
+  run rdmaput write -n --segments-from - host < <(echo a@4)
   assert_plan '4 6 0 a'
   refused 64 alone write -n --segments-from - - -t host
   echo - > list
-  run "$RDMAPUT" write -n --segments-from list host < a
+  run rdmaput write -n --segments-from list host < a
   assert_plan '0 - 0 -'
 }
 
@@ -315,11 +315,11 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   local odd=$'a b\nc@7'
   make_file "$odd" 9
   make_file x 3
-  run "$RDMAPUT" write -n --segments-from - -0 host < <(printf 'x@1\0%s@2' "$odd")
+  run rdmaput write -n --segments-from - -0 host < <(printf 'x@1\0%s@2' "$odd")
   assert_equal "$status" 0
   assert_line --index 0 $'1\t2\t0\tx'
   assert_regex "${lines[-1]}" '2 segments, 9 bytes'
-  run "$RDMAPUT" write -n --segments-from - --null --literal host < <(printf 'x\0%s\0' "$odd")
+  run rdmaput write -n --segments-from - --null --literal host < <(printf 'x\0%s\0' "$odd")
   assert_equal "$status" 0
   assert_regex "${lines[-1]}" '2 segments, 12 bytes'
 }
@@ -339,9 +339,9 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 
 @test "-t names the destination, and every argument is then a segment" {
   make_file a 10
-  run "$RDMAPUT" write -n -t host:7475/name a
+  run rdmaput write -n -t host:7475/name a
   assert_plan '0 10 0 a'
-  run "$RDMAPUT" write -n a --to '[fd00::1%eth0]:1' a@=20
+  run rdmaput write -n a --to '[fd00::1%eth0]:1' a@=20
   assert_plan '0 10 0 a' '0 10 20 a'
   refused 64 SEGMENT write -n -t host
 }
@@ -373,7 +373,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   make_file b 10
   refused 64 "'b'" write -n a b
   [[ $stderr == *'HOST[:PORT]'* ]] || fail "$stderr"
-  run "$RDMAPUT" write -n a -t b
+  run rdmaput write -n a -t b
   assert_equal "$status" 0
 }
 
@@ -384,20 +384,20 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   mkdir d
   make_file a 10
   make_file d/b 20
-  run "$RDMAPUT" write -n a d/b@5+2 host/
+  run rdmaput write -n a d/b@5+2 host/
   assert_equal "$status" 0
   assert_line --index 0 $'0\t10\t0\ta'
   assert_line --index 1 '# a: offset, length, remote, path: 1 segments, 10 bytes, an object of 10 bytes'
   assert_line --index 2 $'5\t2\t0\td/b'
   assert_line --index 3 '# b: offset, length, remote, path: 1 segments, 2 bytes, an object of 2 bytes'
-  run "$RDMAPUT" write -n d/b '[fd00::1]:7475/x/y/'
+  run rdmaput write -n d/b '[fd00::1]:7475/x/y/'
   assert_equal "$status" 0
   assert_line --index 1 --partial '# x/y/b: '
 }
 
 @test "with a DEST that names an object the segments are one" {
   make_file a 10
-  run "$RDMAPUT" write -n a a host/x/y
+  run rdmaput write -n a a host/x/y
   assert_equal "$status" 0
   assert_line --index 2 '# x/y: offset, length, remote, path: 2 segments, 20 bytes, an object of 20 bytes'
 }
@@ -406,7 +406,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   make_file a 10
   make_file b 10
   make_file c 10
-  run --separate-stderr "$RDMAPUT" write -n a missing c@11 b host/
+  run --separate-stderr rdmaput write -n a missing c@11 b host/
   assert_equal "$status" 66
   assert_equal "$(grep -c '^#' <<< "$output")" 2
   assert_regex "$stderr" 'missing: cannot open'
@@ -443,7 +443,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   refused 64 '255 bytes' write -n a "host/$long"
   printf -v long '%0250d/%0250d/%0250d/%0250d/%0250d' 0 0 0 0 0
   refused 64 'longer than 1024 bytes' write -n a "host/$long"
-  run "$RDMAPUT" write -n a 'host/ä ö/...'
+  run rdmaput write -n a 'host/ä ö/...'
   assert_equal "$status" 0
 }
 
@@ -468,10 +468,10 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     refused 64 --exchange write -n "--exchange=$value" a host
   done
   for value in auto never; do
-    run "$RDMAPUT" write -n "--sparse=$value" "--map=$value" a host
+    run rdmaput write -n "--sparse=$value" "--map=$value" a host
     assert_equal "$status" 0
   done
-  run "$RDMAPUT" write -n --exchange=message a host
+  run rdmaput write -n --exchange=message a host
   assert_equal "$status" 0
 }
 
@@ -483,7 +483,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   done
   refused 64 --exchange=tcp write -n --exchange-port=7476 a host
   refused 64 --exchange=tcp write -n --exchange-port=7476 --exchange=message a host
-  run "$RDMAPUT" write -n --exchange-port=7476 --exchange=tcp a host
+  run rdmaput write -n --exchange-port=7476 --exchange=tcp a host
   assert_equal "$status" 0
 }
 
@@ -499,9 +499,9 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "holes are kept apart in the plan, with --sparse=never not" {
   truncate -s 1M sparse
   printf x | dd of=sparse bs=1 seek=512K conv=notrunc status=none
-  run "$RDMAPUT" write -n --sparse=never sparse host
+  run rdmaput write -n --sparse=never sparse host
   assert_plan '0 1048576 0 sparse'
-  run "$RDMAPUT" write -n sparse host
+  run rdmaput write -n sparse host
   # Where the file system has none, there is none to be kept apart.
   if [ "$(stat -c %b sparse)" -ge 2048 ]; then
     assert_plan '0 1048576 0 sparse'
@@ -520,7 +520,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     refused 64 "$port" write -n --port "$port" a host
   done
   refused 64 -1 write -n --port=-1 a host
-  run "$RDMAPUT" write -n a host:65535
+  run rdmaput write -n a host:65535
   assert_equal "$status" 0
   refused 64 65536 serve --port 65536
 }
@@ -538,7 +538,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     refused 64 --timeout write -n --timeout "$time" a host
   done
   for time in 100ms 1 2.5s 1m 1h; do
-    run "$RDMAPUT" write -n --timeout "$time" a host
+    run rdmaput write -n --timeout "$time" a host
     assert_equal "$status" 0
   done
   refused 64 --wait write -n --wait soon a host

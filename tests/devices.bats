@@ -53,7 +53,7 @@ setup() {
 # bats test_tags=fast
 @test "each device and port is listed, on standard output" {
   local path
-  run --separate-stderr "$RDMAPUT" devices
+  run --separate-stderr rdmaput devices
   assert_equal "$status" 0
   assert_equal "$stderr" ''
   for path in /sys/class/infiniband/*/ports/*; do

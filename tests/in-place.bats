@@ -135,13 +135,13 @@ make_loop() {
 @test "what is missing, or cannot be written at an offset, is 73 with a hint" {
   mkdir dir
   mkfifo fifo
-  run timeout 20 "$RDMAPUT" serve --in-place missing
+  RUN_LIMIT=20 run rdmaput serve --in-place missing
   assert_run 73 'missing: cannot open for writing' "hint: what is written in place must exist: 'truncate"
-  run timeout 20 "$RDMAPUT" serve --in-place dir
+  RUN_LIMIT=20 run rdmaput serve --in-place dir
   assert_run 73 'dir: is a directory' 'hint: '
-  run timeout 20 "$RDMAPUT" serve --in-place fifo
+  RUN_LIMIT=20 run rdmaput serve --in-place fifo
   assert_run 73 'fifo: is a FIFO' 'hint: '
-  run timeout 20 "$RDMAPUT" serve --in-place /dev/null
+  RUN_LIMIT=20 run rdmaput serve --in-place /dev/null
   assert_run 73 '/dev/null: is a character device' 'hint: '
   assert_equal "$(stat -c %F fifo)" fifo
   assert [ ! -e missing ]
@@ -252,7 +252,7 @@ assert_calls() {
   make_loop 1M
   mkswap "$loop" > /dev/null 2>&1
   swapon "$loop"
-  run timeout 20 "$RDMAPUT" serve --in-place "$loop"
+  RUN_LIMIT=20 run rdmaput serve --in-place "$loop"
   swapoff "$loop"
   assert_run 73 "$loop: cannot open for writing: Device or resource busy" 'hint: '
 }

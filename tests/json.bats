@@ -367,14 +367,12 @@ assert_losses() {
 }
 
 @test "a full disk on standard output is 74, for each command, and said" {
-  # shellcheck disable=SC2016 # for the other shell
   losing=(bash -c 'exec "$@" > /dev/full' bash) why='No space left on device'
   assert_losses
 }
 
 @test "a broken pipe on standard output is 74, for each command, and said" {
   mkfifo broken
-  # shellcheck disable=SC2016 # for the other shell
   losing=(bash -c 'exec 8<> "$0" > "$0" 8>&-; exec "$@"' "$PWD/broken") why='Broken pipe'
   assert_losses
 }

@@ -26,7 +26,7 @@ limited() {
   if [ "$EUID" -eq 0 ]; then
     command=(setpriv "--reuid=$USER_ID" "--regid=$USER_ID" --clear-groups "${command[@]}")
   fi
-  timeout -k 5 60 "${command[@]}"
+  run_program "${command[@]}"
 }
 
 # KIB - servers that are started then are limited likewise

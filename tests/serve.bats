@@ -115,7 +115,7 @@ become_nobody() {
 
 @test "a FILE in a directory that may not be written is 73, and nothing is made" {
   become_nobody
-  run "${server_wrapper[@]}" "$RDMAPUT" serve --bind "$addr" --port 0 out/f
+  run run_program "${server_wrapper[@]}" "$RDMAPUT" serve --bind "$addr" --port 0 out/f
   assert_run 73 'out/f: cannot create: Permission denied' hint:
   assert_dir_holds out
 }

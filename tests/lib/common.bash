@@ -34,6 +34,8 @@ teardown() { common_teardown; }
 common_setup() {
   cd "$BATS_TEST_TMPDIR" || return
   mounted=()
+  documents=$BATS_TEST_TMPDIR.documents
+  mkdir -m 1777 "$documents"
   # What naps read from: a pipe that nobody writes to.
   exec {nap_fd}<> <(:)
 }
@@ -43,6 +45,7 @@ common_teardown() {
   for pid in "${background_pids[@]}"; do
     end_process "$pid" || status=1
   done
+  if [ "${BATS_TEST_COMPLETED-}" = 1 ]; then check_documents || status=1; fi
   # Before anything of the test's directory is removed.
   for directory in "${mounted[@]}"; do
     umount "$directory" || status=1
@@ -51,7 +54,7 @@ common_teardown() {
     show_files "$BATS_TEST_TMPDIR"/.bg-*.out "$BATS_TEST_TMPDIR"/.bg-*.err
   else
     # Room for the next one, where all of it is in memory.
-    rm -rf "${BATS_TEST_TMPDIR:?}"/* 2> /dev/null || true
+    rm -rf "${BATS_TEST_TMPDIR:?}"/* "$documents" 2> /dev/null || true
   fi
   return $status
 }
@@ -63,6 +66,7 @@ end_process() {
   kill -TERM "$1" 2> /dev/null || true
   WAIT_LIMIT=3 wait_until is_gone "$1" || kill -KILL "$1" 2> /dev/null || true
   wait "$1" 2> /dev/null || status=$?
+  note_end "$1" $status
   if [ $status -eq 98 ]; then
     echo "process $1 ended with a sanitizer's report"
     return 1
@@ -226,18 +230,22 @@ note_deadline() { echo "# deadline: $fabric: $BATS_TEST_DESCRIPTION: $1" >&3; }
 
 # ---- processes ------------------------------------------------------------------------------
 
-# ARG... - the program, killed after ${RUN_LIMIT:-60} seconds (status 124); for `run rdmaput ARG...` too. (timeout(1)
-# would do, but in a guest each exec takes its time.)
-rdmaput() {
+# ARG... - the program; for `run rdmaput ARG...` too
+rdmaput() { run_program "$RDMAPUT" "$@"; }
+
+# COMMAND... - runs it, killed after ${RUN_LIMIT:-60} seconds (status 124). (timeout(1) would do, but in a guest each
+# exec takes its time.)
+run_program() {
   local pid status=0
-  exec_quietly "$RDMAPUT" "$@" <&0 &
+  exec_quietly "$@" <&0 &
   pid=$!
   if ! WAIT_LIMIT=${RUN_LIMIT:-60} wait_until is_gone "$pid"; then
-    echo "killed after ${RUN_LIMIT:-60} s: rdmaput $*" >&2
+    echo "killed after ${RUN_LIMIT:-60} s: $*" >&2
     kill -KILL "$pid"
     return 124
   fi
   wait "$pid" || status=$?
+  note_end "$pid" $status
   return $status
 }
 
@@ -261,7 +269,58 @@ start_process() {
 exec_quietly() {
   exec 3>&- 4>&- 7>&- {nap_fd}>&-
   if [ -n "${feed-}" ]; then exec {feed}>&-; fi
-  exec "$@"
+  want_document "$@"
+  exec "${wanted[@]}"
+}
+
+# ---- documents ------------------------------------------------------------------------------
+# What every process of the program tells with --json-file: $documents/PID, with the command line in
+# PID.words and the exit status in PID.status. They are beside the test's directory, where no test looks.
+
+# COMMAND... - sets wanted: the same, and where that runs a command of the program, with --json-file. In the
+# child, which is about to become it.
+want_document() {
+  local at words
+  wanted=("$@")
+  for ((at = 1; at < $#; at++)); do
+    if [ "${*:at:1}" != "$RDMAPUT" ]; then continue; fi
+    words=("${@:at+1}")
+    [[ ${words-} =~ ^[a-z]+$ && " ${words[*]} " != *' '@(--json*|--help|--usage|--version|-V)' '* ]] || return 0
+    wanted=("${@:1:at}" "${words[0]}" --json-file "$documents/$BASHPID" "${words[@]:1}")
+    printf '\t%s' "${words[@]//[[:cntrl:]]/?}" > "$documents/$BASHPID.words"
+    return
+  done
+}
+
+# PID STATUS - it has ended
+note_end() {
+  local note=$documents/$1
+  if [ -e "$note.words" ] && [ ! -e "$note.status" ]; then echo "$2" > "$note.status"; fi
+}
+
+# 1 when a document is not as the schema, or the end of its process, has it.
+check_documents() {
+  local lib=${BASH_SOURCE[0]%/*} faults
+  set -- "$documents"/*.words
+  exists "$1" || return 0
+  if ! command -v jq > /dev/null && [ "${RDMAPUT_TEST_REQUIRE-}" != 1 ]; then return 0; fi
+  faults=$(list_documents | jq -Rrn -L "$lib" --slurpfile schema "$lib/../../share/rdmaput.schema.json" \
+    "$(< "$lib/documents.jq")") || faults+=' (jq failed)'
+  [ -n "$faults" ] || return 0
+  echo "documents: $faults"
+  return 1
+}
+list_documents() {
+  local words note line
+  for words in "$documents"/*.words; do
+    note=${words%.words}
+    [ -e "$note.status" ] || continue
+    read -r line < "$note.status"
+    printf 'process\t%s' "$line"
+    IFS= read -r line < "$words" || true
+    printf '%s\n' "$line"
+    while IFS= read -r line || [ -n "$line" ]; do printf '%s\n' "$line"; done 2> /dev/null < "$note"
+  done
 }
 
 # PID [SECONDS] - waits for its end; sets process_status (128 + N when signal N ended it)
@@ -272,6 +331,7 @@ wait_process() {
   fi
   process_status=0
   wait "$1" || process_status=$?
+  note_end "$1" $process_status
   [ $process_status -ne 98 ] || fail "process $1 ended with a sanitizer's report"
 }
 
