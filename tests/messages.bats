@@ -19,7 +19,7 @@ tells() {
 
 # CALL ERRNO - as tells; the call fails with that in a write to a server that is there
 tells_of_call() {
-  FAIL_ERRNO=$2 tells "${@:3:3}" with_failure "$1" 1 '' "$RDMAPUT" write a "$dest"
+  FAIL_ERRNO=$2 tells "${@:3:3}" with_failure "$1" 1 '' rdmaput write a "$dest"
 }
 
 @test "a queue that cannot be made: which limit it is, or which device" {
