@@ -34,7 +34,11 @@ static const struct argp_child children[] = {
 static const struct argp argp = {
     .parser = parse,
     .doc = "List the RDMA devices of this host, and the addresses that reach them.\v"
-           "Exits with 69 when there is none.",
+           "Exits with 69 when there is none.\n"
+           "\n"
+           "Examples:\n"
+           "  rdmaput devices\n"
+           "  rdmaput devices --json | jq -r '.devices[].addresses[]'",
     .children = children,
 };
 
@@ -150,7 +154,8 @@ int cmd_devices(int argc, char **argv, struct error *err)
     struct device *devices = NULL;
     struct device_address *addresses = NULL;
     options_common_init(&common);
-    argp_parse(&argp, argc, argv, 0, NULL, &common);
+    if (options_parse(&argp, argc, argv, &common, err) < 0)
+        return -1;
     struct json_object *document;
     if (options_common_apply(&common, "devices", NULL, &document, err) < 0)
         return -1;

@@ -319,7 +319,8 @@ int cmd_post(int argc, char **argv, struct error *err)
     struct region_address region = {.address = {.name = NULL}};
     options_common_init(&arguments.common);
     options_progress_init(&arguments.progress);
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (options_parse(&argp, argc, argv, &arguments, err) < 0)
+        return -1;
     if (options_common_apply(&arguments.common, "post", NULL, &document, err) < 0)
         return -1;
     int rc = -1;

@@ -395,7 +395,8 @@ int cmd_serve(int argc, char **argv, struct error *err)
     struct secret secret;
     const struct secret *known;
     options_common_init(&arguments.common);
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (options_parse(&argp, argc, argv, &arguments, err) < 0)
+        return -1;
     struct json_object *ignored;
     if (options_common_apply(&arguments.common, "serve", data_on_stdout(&arguments), &ignored,
                              err) < 0)

@@ -359,7 +359,8 @@ int cmd_write(int argc, char **argv, struct error *err)
     struct arguments arguments = {.dest = NULL};
     options_common_init(&arguments.common);
     options_progress_init(&arguments.progress);
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (options_parse(&argp, argc, argv, &arguments, err) < 0)
+        return -1;
     struct json_object *document;
     if (options_common_apply(&arguments.common, "write", arguments.plan_only ? "the plan" : NULL,
                              &document, err) < 0)

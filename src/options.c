@@ -15,12 +15,21 @@
 #include "finish.h"
 #include "log.h"
 #include "signals.h"
+#include "spelling.h"
 #include "units.h"
 
 #define DEFAULT_TIMEOUT (30 * CLOCK_NS_PER_S)
 /* Moments are sums with it, which must not overflow. */
 #define MOST_TIMEOUT ((uint64_t)365 * 24 * 3600 * CLOCK_NS_PER_S)
 #define LIST_LIMIT ((size_t)1 << 30)
+
+int options_parse(const struct argp *argp, int argc, char **argv, void *input, struct error *err)
+{
+    if (spelling_check(argp, 0, argc, argv, err) < 0)
+        return -1;
+    argp_parse(argp, argc, argv, 0, NULL, input);
+    return 0;
+}
 
 /* ---- values -------------------------------------------------------------------------------- */
 

@@ -19,6 +19,10 @@
 #include "segment.h"
 #include "source.h"
 
+/* argp_parse, but a long option that is none is an error, with a suggestion: -1 with *err (64). Ends the
+ * process as argp does for --help, and for what else is wrong. */
+int options_parse(const struct argp *argp, int argc, char **argv, void *input, struct error *err);
+
 /* Keys of options without a short one: each command's own begin at OPTIONS_OWN_KEYS. */
 enum {
     OPTIONS_TIMEOUT = 0x100,
