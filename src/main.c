@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@
 #include "log.h"
 #include "output.h"
 #include "signals.h"
+#include "spelling.h"
+#include "suggest.h"
 
 const char *argp_program_version = PACKAGE_STRING;
 
@@ -31,12 +34,17 @@ static struct command {
     const char *name;
     char full_name[24]; /* argv[0] of the command: argp's messages begin with it */
     int (*run)(int argc, char **argv, struct error *err);
+    const char *arguments, *summary;
 } commands[] = {
-    {"serve", "rdmaput serve", cmd_serve},
-    {"write", "rdmaput write", cmd_write},
-    {"post", "rdmaput post", cmd_post},
-    {"devices", "rdmaput devices", cmd_devices},
+    {"serve", "rdmaput serve", cmd_serve, "[SINK]",
+     "take what clients write: into files, a pipe, memory, or nowhere"},
+    {"write", "rdmaput write", cmd_write, "SEGMENT... DEST",
+     "write segments of files to a server, verified and whole"},
+    {"post", "rdmaput post", cmd_post, "SEGMENT... TICKET",
+     "write segments of files into exposed memory, one-sided"},
+    {"devices", "rdmaput devices", cmd_devices, "", "list the RDMA devices of this host"},
 };
+#define COMMANDS (sizeof commands / sizeof commands[0])
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -45,18 +53,54 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
+static char *list_commands(void)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *list = open_memstream(&text, &size);
+    if (!list)
+        return NULL;
+    fputs("Commands:\n", list);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(list, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n"
+          "'rdmaput COMMAND --help' says more.\n"
+          "\n"
+          "Examples:\n"
+          "  rdmaput serve --once copy.img\n"
+          "  rdmaput write disk.img 10.0.0.2\n"
+          "  rdmaput write --help",
+          list);
+    fclose(list);
+    return text;
+}
+
+static char *filter_help(int key, const char *text, void *input)
+{
+    (void)input;
+    return key == ARGP_KEY_HELP_EXTRA ? list_commands() : (char *)(uintptr_t)text;
+}
+
 static const struct argp argp = {
     .parser = parse,
     .args_doc = "COMMAND [ARGUMENT...]",
-    .doc = "Write segments of files to another host over RDMA.\v"
-           "Commands:\n"
-           "  serve    take what clients write: into files, a pipe, memory, or nowhere\n"
-           "  write    write segments of files to a server, verified and whole\n"
-           "  post     write segments of files into exposed memory, one-sided\n"
-           "  devices  list the RDMA devices of this host\n"
-           "\n"
-           "'rdmaput COMMAND --help' says more.",
+    .doc = "Write segments of files to another host over RDMA.",
+    .help_filter = filter_help,
 };
+
+/* What it is, for those who have only its name. */
+static void introduce(void)
+{
+    fputs("rdmaput writes segments of files to another host over RDMA.\n\n", stderr);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(stderr, "  rdmaput %-7s %-18s %s\n", commands[i].name, commands[i].arguments,
+                commands[i].summary);
+    fputs("\n"
+          "Where a file is to go:          rdmaput serve --once copy.img\n"
+          "Where it is, to HOST over RDMA: rdmaput write disk.img HOST\n"
+          "'rdmaput COMMAND --help' and rdmaput(1) say more.\n",
+          stderr);
+}
 
 /* Output that could not be written is a failure, also of --help and --version. */
 static void close_standard_output(void)
@@ -68,11 +112,18 @@ static void close_standard_output(void)
     _exit(error_exit_status(err.class));
 }
 
-static struct command *find_command(const char *name)
+static struct command *find_command(const char *name, struct error *err)
 {
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    struct suggestion suggestion = {.word = NULL};
+    for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(commands[i].name, name) == 0)
             return &commands[i];
+        suggestion_weigh(&suggestion, name, commands[i].name);
+    }
+    error_set(err, ERROR_USAGE, STAGE_NONE, NULL, "'%s' is no command", name);
+    if (suggestion.word)
+        error_hint(err, "did you mean '%s'? 'rdmaput --help' lists them all", suggestion.word);
+    error_hint(err, "see 'rdmaput --help'");
     return NULL;
 }
 
@@ -93,18 +144,16 @@ int main(int argc, char **argv)
     argp_err_exit_status = EX_USAGE;
     argv[0] = program_name;
     atexit(close_standard_output);
+    if (spelling_check(&argp, ARGP_IN_ORDER, argc, argv, &err) < 0)
+        return finish_status(&err);
     argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &at, NULL);
     if (at >= argc) {
-        argp_help(&argp, stderr, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK & ~ARGP_HELP_EXIT_ERR,
-                  argv[0]);
+        introduce();
         return EX_USAGE;
     }
-    struct command *command = find_command(argv[at]);
-    if (!command) {
-        error_set(&err, ERROR_USAGE, STAGE_NONE, NULL, "'%s' is no command", argv[at]);
-        error_hint(&err, "serve, write, post or devices; see 'rdmaput --help'");
+    struct command *command = find_command(argv[at], &err);
+    if (!command)
         return finish_status(&err);
-    }
     if (signals_init() < 0 || guard_init() < 0) {
         error_set_errno(&err, ERROR_RESOURCE, STAGE_NONE, NULL, errno, "cannot handle signals");
         return finish_status(&err);

@@ -200,7 +200,7 @@ static void print_document(struct serving *serving, const struct error *err)
         add_objects(serving);
     if (serving->kind == KIND_CHECK)
         add_tests(serving);
-    if (serving->kind == KIND_POST)
+    if (serving->kind != KIND_WRITE)
         document_add_number(document, "duration_ns", (uint64_t)(clock_now() - serving->began_at));
     json_object_put(serving->objects);
     serving->objects = serving->document = NULL;

@@ -35,6 +35,8 @@ plan() { run rdmaput write -n -t host -- "$@"; }
 options_in_help() {
   "$RDMAPUT" "$1" --help | cut -c -28 | grep -E '^ +-' | grep -oE -e '--[a-z][a-z-]*' | sort -u
 }
+# The commands that the program's help lists
+commands_in_help() { "$RDMAPUT" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'; }
 in_order() { printf '%s\n' "$@" | sort -u; }
 
 has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
@@ -67,11 +69,66 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     --max-memory --max-sessions --no-check --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
 }
 
-@test "without a command the usage goes to standard error, with status 64" {
+@test "without a command the program explains itself in about ten lines on standard error, with status 64" {
+  local command
   run --separate-stderr rdmaput
   assert_equal "$status" 64
   assert_equal "$output" ''
-  assert_regex "$stderr" '^Usage: rdmaput'
+  [ ${#stderr_lines[@]} -ge 6 ] && [ ${#stderr_lines[@]} -le 12 ] || fail "${#stderr_lines[@]} lines"
+  for command in $(commands_in_help); do
+    [[ $stderr == *"  rdmaput $command "* ]] || fail "'$command' is not in: $stderr"
+  done
+  [[ $stderr == *"'rdmaput COMMAND --help'"* ]] || fail "$stderr"
+}
+
+@test "a misspelt command gets a suggestion, and one that is like none does not" {
+  refused_with_hint 64 "did you mean 'write'?" wirte a host
+  refused_with_hint 64 "did you mean 'devices'?" device
+  refused_with_hint 64 "did you mean 'serve'?" --  srve
+  refused_with_hint 64 "see 'rdmaput --help'" frobnicate
+  refused_with_hint 64 "see 'rdmaput --help'" ''
+  refused_with_hint 64 "did you mean '--version'?" --verison
+  [[ $stderr == *"'--verison' is no option of 'rdmaput'"* ]] || fail "$stderr"
+}
+
+@test "a misspelt option gets a suggestion, in each command, with a value and among arguments" {
+  refused_with_hint 64 "did you mean '--preserve'? 'rdmaput write --help'" write --presrve a host
+  [[ $stderr == *"'--presrve' is no option of 'rdmaput write'"* ]] || fail "$stderr"
+  refused_with_hint 64 "did you mean '--timeout'?" write a --tiemout=5 host
+  refused_with_hint 64 "did you mean '--segments-from'?" post --segment-form list
+  refused_with_hint 64 "did you mean '--discard'?" serve --discrad
+  refused_with_hint 64 "did you mean '--json'?" devices --jsno
+  refused_with_hint 64 "did you mean '--resume'?" write -qnt --resum --resmue a
+  refused_with_hint 64 "see 'rdmaput write --help'" write --frobnicate a host
+}
+
+@test "what is no misspelt option is taken as it was" {
+  make_file a 10
+  make_file ./--presrve 10
+  run rdmaput write -n --preserve -- --presrve host
+  assert_run 0 '--presrve'
+  run rdmaput write -n -t --presrve a # a value
+  assert_run 0
+  run rdmaput write -n --pres a host # an option may be shortened
+  assert_run 0
+  refused 64 'ambiguous' write --s a host
+  refused 64 'requires an argument' write --bind
+}
+
+@test "the help of the program and of each command has examples, whose options exist" {
+  local command example option
+  for command in '' $(commands_in_help); do
+    "$RDMAPUT" ${command:+"$command"} --help > help
+    sed '1,/^Examples:$/d' help > examples
+    grep -q '^  .*rdmaput' examples || fail "no example of '$command'"
+    while read -r example; do
+      [ -n "$example" ] || continue
+      [[ $example == *"rdmaput ${command}"* ]] || fail "no example of '$command': $example"
+      for option in $(grep -oE -e '--[a-z][a-z-]*' <<< "${example%%|*}"); do
+        grep -qE -e "^ .*$option(=| |$)" help || fail "$option is not in the help of '$command': $example"
+      done
+    done < examples
+  done
 }
 
 @test "an unknown command or option is refused with 64" {

@@ -1,6 +1,6 @@
 # json.bats - what --json and --json-file tell, and what share/rdmaput.schema.json and rdmaput-json(5) say of
 # it. All on the fake fabric. Besides, lib/common.bash holds what every test's processes tell against the schema.
-# shellcheck disable=SC2016,SC2154 # for jq; lib/common.bash and bats set what is used here
+# shellcheck disable=SC2016,SC2034,SC2154 # for jq; lib/common.bash and bats set what is used here
 
 load lib/common
 
