@@ -81,7 +81,7 @@ static const struct argp_option options[] = {
     {"no-clobber", KEY_NO_CLOBBER, NULL, 0, "With FILE or DIR: replace no file", 15},
     {"keep-partial", KEY_KEEP_PARTIAL, "TIME", 0,
      "With FILE or DIR: how long what 'write --resume' can go on from is kept (24h)", 15},
-    {"map", KEY_MAP, "WHEN", 0,
+    {"map", KEY_MAP, "auto|never", 0,
      "With FILE or DIR: auto: RDMA writes land in the file itself where it lives in memory; never: "
      "in buffers",
      15},

@@ -186,7 +186,7 @@ const struct argp options_connect_argp = {.options = connect_options, .parser = 
 /* ---- progress ------------------------------------------------------------------------------ */
 
 static const struct argp_option progress_options[] = {
-    {"progress", OPTIONS_PROGRESS, "WHEN", 0,
+    {"progress", OPTIONS_PROGRESS, "auto|always|never", 0,
      "Show how far it is, from what the peer has acknowledged: auto (on a terminal, after a second), "
      "always, never",
      80},

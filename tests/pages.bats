@@ -50,7 +50,7 @@ page_options() {
     done
   } | sort -u > named
   # Options of configure and the scripts, which README names.
-  for option in --enable-werror --enable-sanitizers --enable-tsan --help; do
+  for option in --enable-werror --enable-sanitizers --enable-tsan --with-bash-completion-dir --with-zsh-completion-dir --help; do
     sed -i "/^$option\$/d" named
   done
   run comm -13 known named
