@@ -57,9 +57,13 @@ void document_add(struct json_object *document, const char *name, struct json_ob
 
 void document_add_text(struct json_object *document, const char *name, const char *text)
 {
-    char *repaired = document && text ? utf8_repair(text) : NULL;
-    if (repaired)
-        document_add(document, name, json_object_new_string(repaired));
+    char *repaired = NULL;
+    if (!document || !text)
+        return;
+    if (!utf8_is_valid(text))
+        text = repaired = utf8_repair(text);
+    if (text)
+        document_add(document, name, json_object_new_string(text));
     free(repaired);
 }
 

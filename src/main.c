@@ -154,10 +154,9 @@ int main(int argc, char **argv)
     struct command *command = find_command(argv[at], &err);
     if (!command)
         return finish_status(&err);
-    if (signals_init() < 0 || guard_init() < 0) {
+    /* Told once the command knows whether a document is wanted. */
+    if (signals_init() < 0 || guard_init() < 0)
         error_set_errno(&err, ERROR_RESOURCE, STAGE_NONE, NULL, errno, "cannot handle signals");
-        return finish_status(&err);
-    }
     argv[at] = command->full_name;
     command->run(argc - at, argv + at, &err);
     return finish_status(&err);

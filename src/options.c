@@ -133,7 +133,7 @@ int options_common_apply(const struct options_common *options, const char *comma
     log_set_level(options->level);
     *document = NULL;
     if (!options->json && !options->json_file)
-        return 0;
+        return error_is_set(err) ? -1 : 0;
     if (options->json && data) {
         error_set(err, ERROR_USAGE, STAGE_NONE, NULL, "--json: standard output carries %s", data);
         return error_hint(err, "--json-file FILE");
@@ -142,7 +142,7 @@ int options_common_apply(const struct options_common *options, const char *comma
         return -1;
     *document = document_new(command);
     finish_with(*document);
-    return 0;
+    return error_is_set(err) ? -1 : 0;
 }
 
 /* ---- options of commands that connect ------------------------------------------------------ */

@@ -75,7 +75,8 @@ void options_common_init(struct options_common *options);
 void options_progress_init(struct options_progress *options);
 /* Makes -v, -q, --trace, --json and --json-file take effect, and begins the command's document
  * (finish_with), which is *document, too, or NULL where none is wanted. data: what standard output
- * carries, in words, where no document may go; NULL: nothing. -1 with *err (64, 73). */
+ * carries, in words, where no document may go; NULL: nothing. -1 with *err (64, 73), or where *err was
+ * set before. */
 int options_common_apply(const struct options_common *options, const char *command,
                          const char *data, struct json_object **document, struct error *err);
 

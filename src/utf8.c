@@ -32,6 +32,14 @@ size_t utf8_length(const char *s)
     return 0;
 }
 
+bool utf8_is_valid(const char *text)
+{
+    size_t length;
+    while (*text && (length = utf8_length(text)) > 0)
+        text += length;
+    return *text == '\0';
+}
+
 bool utf8_is_control(const char *s, size_t length)
 {
     const unsigned char *byte = (const unsigned char *)s;

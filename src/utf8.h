@@ -11,6 +11,9 @@
  * no valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing past U+10FFFF). NUL is 1. */
 size_t utf8_length(const char *s);
 
+/* Whether all of a text is valid. */
+bool utf8_is_valid(const char *text);
+
 /* Whether the character at s, of that many bytes, is a control character: of C0, DEL, or of C1. */
 bool utf8_is_control(const char *s, size_t length);
 

@@ -118,14 +118,19 @@ assert_completes() {
   assert_offers bash devices '' '=>'
 }
 
+# SHELL - it offers the addresses of devices for --bind
+assert_offers_addresses() {
+  local addresses
+  use_fake_fabric roce
+  mapfile -t addresses < <("$RDMAPUT" devices | sed -n 's/^ *address  *//p')
+  [ ${#addresses[@]} -gt 0 ]
+  assert_offers "$1" write --bind "${addresses[0]%?}" '=>' "${addresses[0]}"
+}
+
 # bats test_tags=fast
 @test "bash offers addresses of devices for --bind" {
   need_bash_completion
-  use_fake_fabric roce
-  "$RDMAPUT" devices | sed -n 's/^ *address  *//p' > addresses
-  [ -s addresses ]
-  mapfile -t addresses < addresses
-  assert_offers bash write --bind "${addresses[0]:0:3}" '=>' "${addresses[0]}"
+  assert_offers_addresses bash
 }
 
 # bats test_tags=fast
@@ -155,6 +160,12 @@ assert_completes() {
   assert_offers zsh write --secret-file=di '=>' directory disk.img
   assert_offers zsh serve di '=>' directory disk.img
   assert_offers zsh devices '' '=>'
+}
+
+# bats test_tags=fast
+@test "zsh offers addresses of devices for --bind" {
+  need_command zsh
+  assert_offers_addresses zsh
 }
 
 # ---- installed ----------------------------------------------------------------------------------

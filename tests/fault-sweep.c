@@ -8,6 +8,7 @@
  *   -a ADDR       on the RDMA device behind ADDR (else on the fake fabric, 127.0.0.1)
  *   -f FUNCTION   only calls of this function; with a * at its end, of those that begin so
  *   -n NTH        only the NTH of them
+ *   -t FILE       what all processes told as JSON goes there, for lib/documents.jq
  *   -s SEED       one call of each function, at random
  *   -j JOBS       cases side by side (6)
  *   -v            a line for each case
@@ -125,7 +126,8 @@ static struct {
     const char *program, *build, *addr; /* addr: NULL for the fake fabric */
     const struct scenario *scenario;
     bool at_server, verbose;
-} options;
+    int told_fd; /* where what all processes told goes, for documents.jq; -1: nowhere */
+} options = {.told_fd = -1};
 
 /* What an idle server has. */
 static struct usage {
@@ -135,6 +137,8 @@ static struct usage {
 struct process {
     pid_t pid; /* 0: none */
     int fd;    /* readable once it has ended */
+    const char *command;
+    char told[24]; /* where it tells as JSON what it came to */
 };
 
 /* One case, in a directory of its own. */
@@ -218,10 +222,12 @@ static void set_environment(const struct trial *trial, bool fails)
 static struct process start(const struct trial *trial, bool fails, const char *says,
                             const char *const *args)
 {
-    const char *argv[MOST_ARGS + 12] = {options.program};
-    struct process process = {.pid = fork()};
-    for (size_t i = 0; args[i]; i++)
-        argv[i + 1] = args[i];
+    struct process process = {.command = args[0]};
+    const char *argv[MOST_ARGS + 14] = {options.program, args[0], "--json-file", process.told};
+    snprintf(process.told, sizeof process.told, "told-%s", says);
+    for (size_t i = 1; args[i]; i++)
+        argv[i + 3] = args[i];
+    process.pid = fork();
     if (process.pid < 0)
         die("fork");
     if (process.pid == 0) {
@@ -245,6 +251,23 @@ static bool has_ended(const struct process *process, int ms)
     return poll(&fd, 1, ms) > 0;
 }
 
+/* What it told, with its status and the call that failed, goes where that of all processes does. */
+static void pass_on(const struct trial *trial, const struct process *process, int status)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *record = options.told_fd < 0 ? NULL : open_memstream(&text, &len);
+    if (!record)
+        return;
+    fprintf(record, "process\t%d\t%s\t%s %u\t%s\n%s", status, process->command,
+            trial->function ? trial->function : "nothing", trial->nth, process->told,
+            content(process->told, NULL));
+    fclose(record);
+    if (write(options.told_fd, text, len) != (ssize_t)len)
+        die("what was told");
+    free(text);
+}
+
 /* Its exit status; 128 and more for a signal, also that which ends it when it takes too long. */
 static int await_end(struct trial *trial, const char *who, struct process *process)
 {
@@ -257,7 +280,9 @@ static int await_end(struct trial *trial, const char *who, struct process *proce
         die("waitpid");
     close(process->fd);
     process->pid = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    pass_on(trial, process, status);
+    return status;
 }
 
 /* ---- what is to hold ------------------------------------------------------------------------------ */
@@ -285,6 +310,7 @@ static const struct expectation {
      {71},
      {"cannot sweep", "cannot begin an object", "cannot make its directory", "cannot finish"}},
     {"open", {0, 71}, {"cannot open", "cannot create", "cannot serve", "cannot dump"}},
+    {"fopen", {0, 71}, {"cannot create"}}, /* what is read of the system, and the file for JSON */
     {"openat syscall",
      {0, 71},
      {"cannot create", "cannot open", "cannot make its directory", "stable storage"}},
@@ -320,7 +346,7 @@ static const struct expectation {
     {"stat lstat fstatat faccessat access",
      {0, 69, 73},
      {"cannot serve", "cannot create", "cannot use RDMA", "cannot dump", "cannot open"}},
-    {"fdopendir readdir closedir fstatfs fstatvfs realpath readlink ioctl unlink unlinkat munmap fopen",
+    {"fdopendir readdir closedir fstatfs fstatvfs realpath readlink ioctl unlink unlinkat munmap",
      {0},
      {NULL}},
     {"getrlimit", {0}, {NULL}},
@@ -871,7 +897,7 @@ int main(int argc, char **argv)
     const char *function = NULL, *seed = NULL;
     unsigned nth = 0;
     int option;
-    while ((option = getopt(argc, argv, "a:f:n:s:j:v")) != -1) {
+    while ((option = getopt(argc, argv, "a:f:n:s:j:t:v")) != -1) {
         switch (option) {
         case 'a':
             options.addr = optarg;
@@ -887,6 +913,11 @@ int main(int argc, char **argv)
             break;
         case 'j':
             jobs.most = (unsigned)atoi(optarg);
+            break;
+        case 't':
+            options.told_fd = open(optarg, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+            if (options.told_fd < 0)
+                die(optarg);
             break;
         case 'v':
             options.verbose = true;

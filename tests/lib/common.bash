@@ -300,15 +300,19 @@ note_end() {
 
 # 1 when a document is not as the schema, or the end of its process, has it.
 check_documents() {
-  local lib=${BASH_SOURCE[0]%/*} faults
+  local faults
   set -- "$documents"/*.words
   exists "$1" || return 0
   if ! command -v jq > /dev/null && [ "${RDMAPUT_TEST_REQUIRE-}" != 1 ]; then return 0; fi
-  faults=$(list_documents | jq -Rrn -L "$lib" --slurpfile schema "$lib/../../share/rdmaput.schema.json" \
-    "$(< "$lib/documents.jq")") || faults+=' (jq failed)'
+  faults=$(list_documents | find_document_faults) || faults+=' (jq failed)'
   [ -n "$faults" ] || return 0
   echo "documents: $faults"
   return 1
+}
+# As documents.jq, which says what the input is
+find_document_faults() {
+  local lib=${BASH_SOURCE[0]%/*}
+  jq -Rrn -L "$lib" --slurpfile schema "$lib/../../share/rdmaput.schema.json" "$(< "$lib/documents.jq")"
 }
 list_documents() {
   local words note line

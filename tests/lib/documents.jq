@@ -18,8 +18,11 @@ def is_killed: .status == 137;
 def document_faults($schema):
   if type != "object" then "\(tojson[:200]) is no document"
   else
-    faults($schema),
-    (.command as $command
+    . as $document
+    | faults($schema),
+    (.command
+     | strings as $command
+     | $document
      | fields_in - ($schema | fields_of($command))
      | select(length > 0)
      | "the schema does not have \(join(", "))")

@@ -43,8 +43,10 @@ static void characters_have_a_length(void **state)
         {"\xff", 0},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(utf8_length(cases[i].text), cases[i].length);
+        assert_true(utf8_is_valid(cases[i].text) == (cases[i].length > 0));
+    }
 }
 
 static void controls_are_those_of_both_sets(void **state)
