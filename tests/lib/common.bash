@@ -17,6 +17,8 @@ bats_load_library bats-assert
 bats_load_library bats-file
 # shellcheck source=tests/lib/process.bash
 source "${BASH_SOURCE[0]%/*}/process.bash"
+# shellcheck source=tests/lib/documents.bash
+source "${BASH_SOURCE[0]%/*}/documents.bash"
 
 : "${RDMAPUT:?is to be the path of the program}"
 ulimit -c 0
@@ -308,11 +310,6 @@ check_documents() {
   [ -n "$faults" ] || return 0
   echo "documents: $faults"
   return 1
-}
-# As documents.jq, which says what the input is
-find_document_faults() {
-  local lib=${BASH_SOURCE[0]%/*}
-  jq -Rrn -L "$lib" --slurpfile schema "$lib/../../share/rdmaput.schema.json" "$(< "$lib/documents.jq")"
 }
 list_documents() {
   local words note line

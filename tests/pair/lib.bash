@@ -7,6 +7,8 @@
 
 # shellcheck source=tests/lib/process.bash
 source "${BASH_SOURCE[0]%/*}/../lib/process.bash"
+# shellcheck source=tests/lib/documents.bash
+source "${BASH_SOURCE[0]%/*}/../lib/documents.bash"
 
 SERVER_ADDR=10.99.0.1
 SLACK_MS=2000
@@ -142,6 +144,7 @@ serve_case() { # COMMAND
   if [ "$1" = write ]; then sink=("$name.received"); fi
   wait_for exists "$name.begins"
   "$RDMAPUT" serve -v --once --wait 25s --bind $SERVER_ADDR --port 0 --timeout "$timeout" --ready-file "$shared/$name.ready" \
+    --json-file "$shared/$name.server.json" \
     "${sink[@]}" 2> "$shared/$name.server.log" &
   pid=$!
   strike_now
@@ -166,7 +169,8 @@ send_case() { # COMMAND LENGTH
     write-*) what=(--sparse=never large) ;;
     post-*) what=(--segments-from list) ;;
   esac
-  "$RDMAPUT" "$1" --trace --wait 20s --timeout "$timeout" "${what[@]}" "$to" < <(feed) > "$shared/$name.out" 2> "$log" &
+  "$RDMAPUT" "$1" --trace --wait 20s --timeout "$timeout" --json-file "$shared/$name.client.json" "${what[@]}" "$to" \
+    < <(feed) > "$shared/$name.out" 2> "$log" &
   pid=$!
   wait_for moves_or_is_gone "$log" $pid
   put "$name.moves"
@@ -296,6 +300,18 @@ assert_ended() {
   for text in "${@:4}"; do
     grep -q "$text" "$BATS_FILE_TMPDIR/shared/$1.$2.log" || fail "$1: the $2 does not say '$text'"
   done
+  assert_told "$1" "$2" "$ended_with"
+}
+
+# CASE SIDE STATUS - what it told as JSON is as the schema and its status have it
+assert_told() {
+  local command=$2 faults
+  if [ "$command" = client ]; then command=${1##*-}; fi
+  faults=$(
+    printf 'process\t%s\t%s\t--once\n' "$3" "${command/server/serve}"
+    cat "$BATS_FILE_TMPDIR/shared/$1.$2.json"
+  ) && faults=$(find_document_faults <<< "$faults") || fail "$1: no document of the $2"
+  [ -z "$faults" ] || fail "$1: the $2: $faults"
 }
 
 # CASE
