@@ -16,6 +16,7 @@
 
 static const int exit_status[] = {
     [ERROR_NONE] = EX_OK,
+    [ERROR_CHECK] = EXIT_FAILURE,
     [ERROR_USAGE] = EX_USAGE,
     [ERROR_DATA] = EX_DATAERR,
     [ERROR_SOURCE] = EX_NOINPUT,
@@ -31,6 +32,7 @@ static const int exit_status[] = {
 
 static const char *const class_names[] = {
     [ERROR_NONE] = "none",
+    [ERROR_CHECK] = "check",
     [ERROR_USAGE] = "usage",
     [ERROR_DATA] = "data",
     [ERROR_SOURCE] = "source",

@@ -13,6 +13,7 @@
 /* One class per exit status (sysexits(3)); DESIGN: "Exit status". */
 enum error_class {
     ERROR_NONE = 0,
+    ERROR_CHECK,       /* 1: a test of `check` failed */
     ERROR_USAGE,       /* 64: the command line is wrong */
     ERROR_DATA,        /* 65: data arrived wrong, or a source changed while it was read */
     ERROR_SOURCE,      /* 66: a source cannot be opened or is too short */
