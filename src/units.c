@@ -1,5 +1,5 @@
 /*
- * units.c - sizes, times and numbers as people write and read them.
+ * units.c - sizes, times, rates and numbers as people write and read them.
  */
 #include "config.h"
 
@@ -111,8 +111,10 @@ static enum units_result read_time_unit(const struct text *text, uint64_t *unit)
         const char *name;
         uint64_t ns;
     } units[] = {
-        {"", UINT64_C(1000000000)},   {"ms", UINT64_C(1000000)},      {"s", UINT64_C(1000000000)},
-        {"m", UINT64_C(60000000000)}, {"h", UINT64_C(3600000000000)},
+        {"", UINT64_C(1000000000)},   {"ns", 1},
+        {"us", UINT64_C(1000)},       {"ms", UINT64_C(1000000)},
+        {"s", UINT64_C(1000000000)},  {"m", UINT64_C(60000000000)},
+        {"h", UINT64_C(3600000000000)},
     };
 
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
@@ -128,10 +130,9 @@ static uint64_t fraction_of(uint64_t unit, struct text digits)
 {
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < digits.len; i++) {
-        unit /= 10;
-        sum += unit * (uint64_t)digit_value(digits.at[i]);
-    }
+    /* From the last digit on, nothing is lost but what is less than 1. */
+    for (size_t i = digits.len; i > 0; i--)
+        sum = (unit * (uint64_t)digit_value(digits.at[i - 1]) + sum) / 10;
     return sum;
 }
 
@@ -168,6 +169,56 @@ enum units_result units_time(const char *text, uint64_t *ns)
     if (overflow || sum > INT64_MAX)
         return UNITS_RANGE;
     *ns = sum;
+    return UNITS_OK;
+}
+
+/* A prefix, which is taken off: its factor. */
+static uint64_t read_prefix(struct text *text)
+{
+    static const char letters[] = "KMGT";
+    char first = text->len == 0 ? '\0' : text->at[0] == 'k' ? 'K' : text->at[0];
+    const char *letter = first ? strchr(letters, first) : NULL;
+    uint64_t base = 1000, factor = 1;
+
+    if (!letter)
+        return 1;
+    skip(text, 1);
+    if (text->len > 0 && text->at[0] == 'i') {
+        skip(text, 1);
+        base = 1024;
+    }
+    for (ptrdiff_t i = 0; i <= letter - letters; i++)
+        factor *= base;
+    return factor;
+}
+
+/* In bits a second. */
+static enum units_result read_rate_unit(struct text text, uint64_t *unit)
+{
+    *unit = read_prefix(&text);
+    if (text_is(&text, "B/s"))
+        *unit *= 8;
+    else if (!text_is(&text, "b/s"))
+        return UNITS_MALFORMED;
+    return UNITS_OK;
+}
+
+enum units_result units_rate(const char *text, uint64_t *bytes_per_second)
+{
+    struct text rest = {text, strlen(text)}, digits;
+    bool overflow = false;
+    uint64_t whole, unit, bits;
+
+    if (rest.len == 0)
+        return UNITS_EMPTY;
+    if (read_digits(&rest, 10, &whole, &overflow) != UNITS_OK ||
+        read_fraction(&rest, &digits) != UNITS_OK || read_rate_unit(rest, &unit) != UNITS_OK)
+        return UNITS_MALFORMED;
+    overflow |= __builtin_mul_overflow(whole, unit, &bits);
+    overflow |= __builtin_add_overflow(bits, fraction_of(unit, digits), &bits);
+    if (overflow)
+        return UNITS_RANGE;
+    *bytes_per_second = bits / 8 + (bits % 8 != 0);
     return UNITS_OK;
 }
 
@@ -252,4 +303,20 @@ char *units_format_time(uint64_t ns, char buf[UNITS_TEXT])
         value /= 1000;
     }
     return format_long_time(ns / UINT64_C(1000000000), buf);
+}
+
+char *units_format_rate(uint64_t bytes_per_second, char buf[UNITS_RATE_TEXT])
+{
+    static const char *const names[] = {"b/s", "Kb/s", "Mb/s", "Gb/s", "Tb/s"};
+    char bytes[UNITS_TEXT];
+    double value = 8.0 * (double)bytes_per_second;
+    size_t unit = 0;
+
+    while (value >= 999.5 && unit + 1 < sizeof(names) / sizeof(names[0])) {
+        value /= 1000;
+        unit++;
+    }
+    snprintf(buf, UNITS_RATE_TEXT, "%.3g %s (%s/s)", value, names[unit],
+             units_format_size(bytes_per_second, bytes));
+    return buf;
 }

@@ -1,5 +1,5 @@
 /*
- * fuzz-units.c - sizes, times and numbers: what is parsed is within its limits, is what the digits
+ * fuzz-units.c - sizes, times, rates and numbers: what is parsed is within its limits, is what the digits
  * say, and can be shown.
  */
 #include "config.h"
@@ -73,6 +73,22 @@ static void try_time(const char *text)
     FUZZ_ASSERT(units_time(plain, &again) == UNITS_OK && again == ns);
 }
 
+static void try_rate(const char *text)
+{
+    char plain[UNITS_TEXT], shown[UNITS_RATE_TEXT];
+    uint64_t rate, again;
+    enum units_result result = units_rate(text, &rate);
+    assert_explained(result);
+    if (result != UNITS_OK)
+        return;
+    FUZZ_ASSERT(rate <= INT64_MAX);
+    fuzz_assert_told(units_format_rate(rate, shown), sizeof shown);
+    snprintf(plain, sizeof plain, "%" PRIu64 "B/s", rate);
+    result = units_rate(plain, &again);
+    /* What was rounded up may be a bit too many. */
+    FUZZ_ASSERT(rate > UINT64_MAX / 8 || (result == UNITS_OK && again == rate));
+}
+
 static void try_number(const char *text)
 {
     uint64_t number, again;
@@ -91,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = fuzz_text(data, size);
     try_size(data, size, text);
     try_time(text);
+    try_rate(text);
     try_number(text);
     free(text);
     return 0;

@@ -1,5 +1,5 @@
 /*
- * test-units.c - sizes, times and numbers as people write and read them.
+ * test-units.c - sizes, times, rates and numbers as people write and read them.
  */
 #include "config.h"
 
@@ -231,7 +231,11 @@ static void test_times(void **state)
         {"1 s", UNITS_MALFORMED, 0},
         {"1s ", UNITS_MALFORMED, 0},
         {"1S", UNITS_MALFORMED, 0},
-        {"1us", UNITS_MALFORMED, 0},
+        {"1ns", UNITS_OK, 1},
+        {"10us", UNITS_OK, 10000},
+        {"1.5us", UNITS_OK, 1500},
+        {"1u", UNITS_MALFORMED, 0},
+        {"1n", UNITS_MALFORMED, 0},
         {"1d", UNITS_MALFORMED, 0},
         {"1min", UNITS_MALFORMED, 0},
         {"1m30s", UNITS_MALFORMED, 0},
@@ -246,6 +250,56 @@ static void test_times(void **state)
         uint64_t value = UNTOUCHED;
 
         check(&rows[i], units_time(rows[i].text, &value), &value);
+    }
+}
+
+static void test_rates(void **state)
+{
+    static const struct row rows[] = {
+        {"0b/s", UNITS_OK, 0},
+        {"8b/s", UNITS_OK, 1},
+        {"9b/s", UNITS_OK, 2},
+        {"1B/s", UNITS_OK, 1},
+        {"0.2B/s", UNITS_OK, 1},
+        {"90Gb/s", UNITS_OK, UINT64_C(11250000000)},
+        {"90GB/s", UNITS_OK, UINT64_C(90000000000)},
+        {"1.5GiB/s", UNITS_OK, UINT64_C(1610612736)},
+        {"1.25Kib/s", UNITS_OK, 160},
+        {"1.3KiB/s", UNITS_OK, 1332},
+        {"12kb/s", UNITS_OK, 1500},
+        {"12Kb/s", UNITS_OK, 1500},
+        {"1MB/s", UNITS_OK, 1000000},
+        {"1MiB/s", UNITS_OK, MIB},
+        {"0.4Tb/s", UNITS_OK, UINT64_C(50000000000)},
+        {"1TiB/s", UNITS_OK, TIB},
+        {"18446744073709551615b/s", UNITS_OK, UINT64_C(2305843009213693952)},
+        {"18446744073709551616b/s", UNITS_RANGE, 0},
+        {"2305843009213693952B/s", UNITS_RANGE, 0},
+        {"20000000Tb/s", UNITS_RANGE, 0},
+        {"", UNITS_EMPTY, 0},
+        {"90", UNITS_MALFORMED, 0},
+        {"90G", UNITS_MALFORMED, 0},
+        {"90Gb", UNITS_MALFORMED, 0},
+        {"90Gbps", UNITS_MALFORMED, 0},
+        {"90Gb/h", UNITS_MALFORMED, 0},
+        {"90gb/s", UNITS_MALFORMED, 0},
+        {"90ib/s", UNITS_MALFORMED, 0},
+        {"90Gib", UNITS_MALFORMED, 0},
+        {"90 Gb/s", UNITS_MALFORMED, 0},
+        {"90Gb/s ", UNITS_MALFORMED, 0},
+        {".5Gb/s", UNITS_MALFORMED, 0},
+        {"1.Gb/s", UNITS_MALFORMED, 0},
+        {"-1Gb/s", UNITS_MALFORMED, 0},
+        {"0x10b/s", UNITS_MALFORMED, 0},
+        {"Gb/s", UNITS_MALFORMED, 0},
+        {"1/s", UNITS_MALFORMED, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t value = UNTOUCHED;
+
+        check(&rows[i], units_rate(rows[i].text, &value), &value);
     }
 }
 
@@ -330,6 +384,27 @@ static void test_sizes_for_people(void **state)
         assert_string_equal(units_format_size(rows[i].bytes, buf), rows[i].text);
 }
 
+static void test_rates_for_people(void **state)
+{
+    static const struct {
+        uint64_t bytes_per_second;
+        const char *text;
+    } rows[] = {
+        {0, "0 b/s (0 B/s)"},
+        {100, "800 b/s (100 B/s)"},
+        {125, "1 Kb/s (125 B/s)"},
+        {UINT64_C(12300000000), "98.4 Gb/s (11.46 GiB/s)"},
+        {UINT64_C(124950000), "1 Gb/s (119.16 MiB/s)"},
+        {UINT64_C(125000000000), "1 Tb/s (116.42 GiB/s)"},
+        {UINT64_MAX, "1.48e+08 Tb/s (16.00 EiB/s)"},
+    };
+    char buf[UNITS_RATE_TEXT];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_string_equal(units_format_rate(rows[i].bytes_per_second, buf), rows[i].text);
+}
+
 static void test_times_for_people(void **state)
 {
     static const struct {
@@ -367,10 +442,12 @@ int main(void)
         cmocka_unit_test(test_size_reads_no_more_than_its_length),
         cmocka_unit_test(test_very_long_numbers_are_out_of_range),
         cmocka_unit_test(test_times),
+        cmocka_unit_test(test_rates),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_problems_end_a_sentence),
         cmocka_unit_test(test_sizes_for_people),
         cmocka_unit_test(test_times_for_people),
+        cmocka_unit_test(test_rates_for_people),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
