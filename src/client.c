@@ -147,7 +147,8 @@ static int try_endpoint(void *context, const struct sockaddr *dest, int64_t dead
                          "--bind names an address of another family than the host's");
     if (endpoint_open(endpoint, job->target->timeout, signals_fd(), err) < 0)
         return -1;
-    if (endpoint_resolve(endpoint, job->src, dest, deadline, err) == 0 &&
+    if ((!job->target->has_tos || endpoint_set_tos(endpoint, job->target->tos, err) == 0) &&
+        endpoint_resolve(endpoint, job->src, dest, deadline, err) == 0 &&
         job->attempt(job->context, endpoint, deadline, err) == 0)
         return 0;
     *answered = endpoint->answered;

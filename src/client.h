@@ -5,6 +5,7 @@
 #ifndef RDMAPUT_CLIENT_H
 #define RDMAPUT_CLIENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "endpoint.h"
@@ -15,9 +16,12 @@ struct client_target {
     const char *host;
     uint16_t port;
     const char *bind; /* NULL: any address of this host */
+    bool has_tos;
+    uint8_t tos;      /* with that: endpoint_set_tos */
     uint64_t timeout; /* ns */
     uint64_t wait;    /* ns: how long to go on trying while nobody listens; 0: not at all */
-    struct facts *facts; /* filled in by client_connect where it fails, of the last try; NULL: not */
+    struct facts
+        *facts; /* filled in by client_connect where it fails, of the last try; NULL: not */
 };
 
 /*

@@ -107,8 +107,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->segments;
         state->child_inputs[1] = &arguments->connect;
-        state->child_inputs[2] = &arguments->progress;
-        state->child_inputs[3] = &arguments->common;
+        state->child_inputs[2] = &arguments->connect;
+        state->child_inputs[3] = &arguments->progress;
+        state->child_inputs[4] = &arguments->common;
         return 0;
     case KEY_REMOTE_ADDR:
         arguments->remote_addr = options_number(state, "--remote-addr", arg, UINT64_MAX);
@@ -138,6 +139,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {
     {&options_segments_argp, 0, NULL, 0},
     {&options_connect_argp, 0, NULL, 0},
+    {&options_retry_argp, 0, NULL, 0},
     {&options_progress_argp, 0, NULL, 0},
     {&options_common_argp, 0, NULL, 0},
     {NULL, 0, NULL, 0},

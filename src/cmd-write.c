@@ -104,8 +104,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->segments;
         state->child_inputs[1] = &arguments->connect;
-        state->child_inputs[2] = &arguments->progress;
-        state->child_inputs[3] = &arguments->common;
+        state->child_inputs[2] = &arguments->connect;
+        state->child_inputs[3] = &arguments->progress;
+        state->child_inputs[4] = &arguments->common;
         return 0;
     case 't':
         arguments->dest = arg;
@@ -156,6 +157,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {
     {&options_segments_argp, 0, NULL, 0},
     {&options_connect_argp, 0, NULL, 0},
+    {&options_retry_argp, 0, NULL, 0},
     {&options_progress_argp, 0, NULL, 0},
     {&options_common_argp, 0, NULL, 0},
     {NULL, 0, NULL, 0},

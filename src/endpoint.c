@@ -70,6 +70,14 @@ int endpoint_open(struct endpoint *endpoint, uint64_t timeout, int stop_fd, stru
     return 0;
 }
 
+int endpoint_set_tos(struct endpoint *endpoint, uint8_t tos, struct error *err)
+{
+    if (rdma_set_option(endpoint->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) < 0)
+        return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, NULL, errno,
+                               "cannot set the type of service to %u", tos);
+    return 0;
+}
+
 /* Which device it is, once the connection has one. */
 static void note_device(struct endpoint *endpoint)
 {

@@ -33,8 +33,8 @@ struct endpoint {
     bool asked;    /* the request to connect is on its way; on siw, the far host takes it */
     bool answered; /* this side, or the program at the far end, has accepted or refused */
     bool connected;
-    bool gone;    /* DISCONNECTED, or an event that ends the connection, was seen */
-    bool removed; /* gone because this host's device is */
+    bool gone;                  /* DISCONNECTED, or an event that ends the connection, was seen */
+    bool removed;               /* gone because this host's device is */
     atomic_bool access_refused; /* an event of the device said so, perhaps to another thread */
     unsigned send_depth, max_sge, max_inline; /* of the queue pair */
     uint64_t max_msg_sz;                      /* bytes in one work request */
@@ -60,6 +60,10 @@ struct endpoint_answer {
 
 /* A fresh endpoint that a client resolves. 0, or -1 with *err: also for a host without RDMA. */
 int endpoint_open(struct endpoint *endpoint, uint64_t timeout, int stop_fd, struct error *err);
+
+/* Has packets carry that type of service, or traffic class, from resolving on: before that. 0, or -1 with
+ * *err. */
+int endpoint_set_tos(struct endpoint *endpoint, uint8_t tos, struct error *err);
 
 /* Binds to src (NULL: any) and resolves address and route to dest: chooses the device. */
 int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,

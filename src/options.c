@@ -152,7 +152,13 @@ int options_common_apply(const struct options_common *options, const char *comma
 static const struct argp_option connect_options[] = {
     {"bind", OPTIONS_BIND, "ADDR", 0, "Connect from this address, and so over its device", 50},
     {"port", OPTIONS_PORT, "N", 0, "The server's port, where none is named (7475)", 50},
+    {"tos", OPTIONS_TOS, "N", 0,
+     "The type of service, or traffic class, of the packets: 0 to 255, four times the DSCP", 50},
     {"wait", OPTIONS_WAIT, "TIME", 0, "Keep trying that long while nobody listens yet", 50},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp_option retry_options[] = {
     {"retry", OPTIONS_RETRY, "N", 0,
      "After a failure that may pass (75: busy, gone, silent) try again, N times at most", 50},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -173,8 +179,9 @@ static error_t parse_connect(int key, char *arg, struct argp_state *state)
     case OPTIONS_WAIT:
         options->wait = options_time(state, "--wait", arg);
         return 0;
-    case OPTIONS_RETRY:
-        options->retry = (unsigned)options_number(state, "--retry", arg, MOST_RETRIES);
+    case OPTIONS_TOS:
+        options->tos = (uint8_t)options_number(state, "--tos", arg, UINT8_MAX);
+        options->has_tos = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -182,6 +189,17 @@ static error_t parse_connect(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp options_connect_argp = {.options = connect_options, .parser = parse_connect};
+
+static error_t parse_retry(int key, char *arg, struct argp_state *state)
+{
+    struct options_connect *options = state->input;
+    if (key != OPTIONS_RETRY)
+        return ARGP_ERR_UNKNOWN;
+    options->retry = (unsigned)options_number(state, "--retry", arg, MOST_RETRIES);
+    return 0;
+}
+
+const struct argp options_retry_argp = {.options = retry_options, .parser = parse_retry};
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
@@ -271,6 +289,8 @@ struct client_target options_target(const char *host, bool has_port, uint16_t po
         .host = host,
         .port = has_port ? port : other,
         .bind = connect->bind,
+        .has_tos = connect->has_tos,
+        .tos = connect->tos,
         .timeout = common->timeout,
         .wait = connect->wait,
     };

@@ -32,6 +32,7 @@ enum {
     OPTIONS_BIND,
     OPTIONS_PORT,
     OPTIONS_WAIT,
+    OPTIONS_TOS,
     OPTIONS_RETRY,
     OPTIONS_SEGMENTS_FROM,
     OPTIONS_LITERAL,
@@ -49,7 +50,9 @@ struct options_common {
 
 struct options_connect {
     const char *bind;
-    uint16_t port;  /* 0: not given */
+    uint16_t port; /* 0: not given */
+    bool has_tos;
+    uint8_t tos;
     uint64_t wait;  /* ns */
     unsigned retry; /* times */
 };
@@ -68,6 +71,7 @@ struct options_progress {
 /* Children for the commands' argps; the input of each is its struct, set by options_*_init. */
 extern const struct argp options_common_argp;
 extern const struct argp options_connect_argp;
+extern const struct argp options_retry_argp; /* --retry, of a struct options_connect too */
 extern const struct argp options_segments_argp;
 extern const struct argp options_progress_argp;
 

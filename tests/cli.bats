@@ -61,9 +61,9 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   assert_equal "$(options_in_help devices)" "$(in_order "${common[@]}")"
   assert_equal "$(options_in_help write)" "$(in_order "${common[@]}" \
     --bind --exchange --exchange-port --literal --map --null --plan --port --preserve --progress --progress-fd --resume \
-    --retry --secret-file --segments-from --sparse --sync --to --wait)"
+    --retry --secret-file --segments-from --sparse --sync --to --tos --wait)"
   assert_equal "$(options_in_help post)" "$(in_order "${common[@]}" \
-    --bind --context --flags --literal --null --port --progress --progress-fd --remote-addr --retry --rkey --segments-from --wait)"
+    --bind --context --flags --literal --null --port --progress --progress-fd --remote-addr --retry --rkey --segments-from --tos --wait)"
   assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
     --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map \
     --max-memory --max-sessions --no-check --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
@@ -162,7 +162,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "options of later releases are refused with 64" {
   local option
   make_file a 10
-  for option in --connections=2 --direct --rsh=ssh --tos=1; do
+  for option in --connections=2 --direct --rsh=ssh; do
     refused 64 "${option%%=*}" write "$option" a host
   done
 }

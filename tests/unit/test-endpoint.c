@@ -21,6 +21,23 @@
 #define NS_PER_HOUR (60 * NS_PER_MINUTE)
 #define RNR_TIMER_NS UINT64_C(655360000)
 
+/* In the place of librdmacm's: what it was called with, and what it is to fail with. */
+static struct {
+    int level, name, value, errnum;
+    size_t len;
+} option;
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
+{
+    (void)id;
+    option.level = level;
+    option.name = optname;
+    option.len = optlen;
+    option.value = *(uint8_t *)optval;
+    errno = option.errnum;
+    return option.errnum ? -1 : 0;
+}
+
 /* How long the transport goes on without an answer. */
 static uint64_t patience(uint64_t timeout)
 {
@@ -147,9 +164,27 @@ static void a_peer_that_never_answers_is_not_said_to_have_broken_off(void **stat
                      ERROR_TEMPORARY);
 }
 
+static void the_type_of_service_is_the_packets(void **state)
+{
+    struct endpoint endpoint = {.timeout = 1};
+    struct error err = {.class = ERROR_NONE};
+    (void)state;
+    assert_int_equal(endpoint_set_tos(&endpoint, 184, &err), 0);
+    assert_int_equal(option.level, RDMA_OPTION_ID);
+    assert_int_equal(option.name, RDMA_OPTION_ID_TOS);
+    assert_int_equal(option.len, 1);
+    assert_int_equal(option.value, 184);
+    option.errnum = EINVAL;
+    assert_int_equal(endpoint_set_tos(&endpoint, 184, &err), -1);
+    option.errnum = 0;
+    assert_int_equal(err.class, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(err.text, "type of service to 184: Invalid"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_type_of_service_is_the_packets),
         cmocka_unit_test(the_transport_gives_up_within_the_timeout),
         cmocka_unit_test(and_not_before_half_of_it),
         cmocka_unit_test(a_connection_that_breaks_off_while_it_is_made_may_be_tried_again),

@@ -113,13 +113,15 @@ static error_t parse_all(int key, char *arg, struct argp_state *state)
         return ARGP_ERR_UNKNOWN;
     state->child_inputs[0] = &options->common;
     state->child_inputs[1] = &options->connect;
-    state->child_inputs[2] = &options->segments;
+    state->child_inputs[2] = &options->connect;
+    state->child_inputs[3] = &options->segments;
     return 0;
 }
 
 static const struct argp_child all_children[] = {
     {&options_common_argp, 0, NULL, 0},
     {&options_connect_argp, 0, NULL, 0},
+    {&options_retry_argp, 0, NULL, 0},
     {&options_segments_argp, 0, NULL, 0},
     {NULL, 0, NULL, 0},
 };
@@ -188,6 +190,10 @@ static void test_options_have_their_values(void **state)
     assert_int_equal(options.connect.port, 65535);
     options = parse_words("--wait", "2m");
     assert_int_equal(options.connect.wait, 120 * CLOCK_NS_PER_S);
+    options = parse_words("--tos=184", "--retry=5");
+    assert_true(options.connect.has_tos);
+    assert_int_equal(options.connect.tos, 184);
+    assert_int_equal(options.connect.retry, 5);
     options = parse_words("-0", "--segments-from=list");
     assert_true(options.segments.nul);
     assert_string_equal(options.segments.from, "list");
@@ -206,6 +212,7 @@ static void test_options_not_given_have_their_defaults(void **state)
     assert_null(options.connect.bind);
     assert_int_equal(options.connect.port, 0);
     assert_int_equal(options.connect.wait, 0);
+    assert_false(options.connect.has_tos);
     assert_null(options.segments.from);
     assert_false(options.segments.nul);
 }
@@ -229,7 +236,7 @@ static void test_values_that_are_wrong_name_their_option(void **state)
         {"--timeout=0", "less than 100ms"},  {"--port=http", "--port: 'http'"},
         {"--port=65536", "--port: '65536'"}, {"--port=0", "no port to connect to"},
         {"--wait=soon", "--wait: 'soon'"},   {"-0", "-0 goes with --segments-from"},
-        {"--no-such", "--no-such"},
+        {"--tos=256", "--tos: '256'"},       {"--no-such", "--no-such"},
     };
     char text[1024];
 
@@ -247,7 +254,7 @@ static void test_values_that_are_wrong_name_their_option(void **state)
 static void test_a_target_has_the_port_that_stands_nearest(void **state)
 {
     struct options_common common = {.timeout = 5};
-    struct options_connect connect = {.bind = "192.0.2.1", .wait = 7};
+    struct options_connect connect = {.bind = "192.0.2.1", .has_tos = true, .tos = 8, .wait = 7};
     struct client_target target = options_target("host", false, 0, &connect, &common);
 
     (void)state;
@@ -255,6 +262,7 @@ static void test_a_target_has_the_port_that_stands_nearest(void **state)
     assert_string_equal(target.bind, "192.0.2.1");
     assert_int_equal(target.timeout, 5);
     assert_int_equal(target.wait, 7);
+    assert_true(target.has_tos && target.tos == 8);
     assert_int_equal(target.port, ADDRESS_DEFAULT_PORT);
     connect.port = 8000;
     assert_int_equal(options_target("host", false, 0, &connect, &common).port, 8000);
