@@ -100,7 +100,7 @@ static void print(const char *fmt, ...)
 
 void log_error(const struct error *err)
 {
-    if (!error_is_set(err))
+    if (!error_is_set(err) || current_level == LOG_SILENT)
         return;
     print("%s%s%s", err->subject, err->subject[0] ? ": " : "", err->text);
     if (err->hint[0])

@@ -11,6 +11,7 @@
 #include "error.h"
 
 enum log_level {
+    LOG_SILENT = -2, /* not even errors: what is done is told otherwise */
     LOG_QUIET = -1, /* -q: errors only */
     LOG_NORMAL = 0,
     LOG_VERBOSE = 1, /* -v */
@@ -20,7 +21,7 @@ enum log_level {
 void log_set_level(enum log_level level);
 enum log_level log_level(void);
 
-/* Prints an error and its hint; nothing for an error that is not set:
+/* Prints an error and its hint, unless silent; nothing for an error that is not set:
  *     rdmaput: SUBJECT: TEXT
  *     rdmaput: hint: HINT */
 void log_error(const struct error *err);

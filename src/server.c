@@ -154,6 +154,8 @@ static void begin_document(struct serving *serving)
 {
     static const char *const roles[] = {
         [KIND_WRITE] = "write", [KIND_POST] = "post", [KIND_CHECK] = "check"};
+    if (serving->server->job->inside)
+        return;
     serving->began_at = clock_now();
     serving->document = document_new("serve");
     serving->objects = serving->document ? json_object_new_array() : NULL;
@@ -555,6 +557,17 @@ static void drain(struct server *server)
     listener_close(&server->listener);
 }
 
+/* A server inside of something else is told to end by that, and its sessions with it. */
+static void heed_host(struct server *server)
+{
+    const struct server_inside *inside = server->job->inside;
+    struct pollfd fd = {.fd = inside ? inside->stop_fd : -1, .events = POLLIN};
+    if (server->draining || poll(&fd, 1, 0) <= 0)
+        return;
+    drain(server);
+    eventfd_write(server->abort_fd, 1);
+}
+
 static void heed_signals(struct server *server)
 {
     int count = signals_count();
@@ -573,11 +586,13 @@ static void heed_signals(struct server *server)
 static int wait_for_work(struct server *server)
 {
     /* Once it has come, a signal keeps its descriptor readable: then EINTR alone tells the next. */
-    struct pollfd fds[3 + EXCHANGE_FDS] = {
+    const struct server_inside *inside = server->job->inside;
+    struct pollfd fds[4 + EXCHANGE_FDS] = {
         {.fd = server->draining ? -1 : listener_fd(&server->listener), .events = POLLIN},
         {.fd = server->draining ? -1 : signals_fd(), .events = POLLIN},
-        {.fd = server->done_fd, .events = POLLIN}};
-    unsigned count = 3 + exchange_poll_fds(&server->exchange, fds + 3, EXCHANGE_FDS);
+        {.fd = server->done_fd, .events = POLLIN},
+        {.fd = server->draining || !inside ? -1 : inside->stop_fd, .events = POLLIN}};
+    unsigned count = 4 + exchange_poll_fds(&server->exchange, fds + 4, EXCHANGE_FDS);
     int64_t moment = server->sessions ? CLOCK_NEVER : server->wait_until;
     if (server->waiting_count > 0 && server->waiting[0].until < moment)
         moment = server->waiting[0].until;
@@ -597,6 +612,7 @@ static int nobody_came(const struct server *server, struct error *err)
 static int loop(struct server *server, struct error *err)
 {
     for (;;) {
+        heed_host(server);
         heed_signals(server);
         collect(server, err);
         take_waiting(server);
@@ -661,6 +677,8 @@ static int announce(struct server *server, struct error *err)
         rc = announcement_publish(job->ready_file, lines, err);
         server->announced = rc == 0;
     }
+    if (rc == 0 && job->inside)
+        job->inside->listening(job->inside->context, server->listener.port);
     if (server->exchange.open)
         snprintf(exchange, sizeof exchange, ", exchange on TCP port %u", server->exchange.port);
     for (char *c = lines; *c; c++)

@@ -14,6 +14,14 @@
 #include "region.h"
 #include "sink.h"
 
+/* A server that is part of something else which a process is at. It ends when stop_fd becomes readable,
+ * with what is left of its sessions, and makes no documents. */
+struct server_inside {
+    int stop_fd;
+    void (*listening)(void *context, uint16_t port); /* called once */
+    void *context;
+};
+
 struct server_job {
     const struct sockaddr *bind; /* NULL: all addresses */
     uint16_t port;               /* 0: any free one */
@@ -32,6 +40,7 @@ struct server_job {
     const char *ticket;            /* where the ticket goes, "-": standard output; NULL: none */
     /* As sender_job's (sender.h), where storage does not answer to a session that has ended. */
     void (*leave)(const struct error *err) __attribute__((noreturn));
+    const struct server_inside *inside; /* NULL: the process is this server's */
 };
 
 /*
