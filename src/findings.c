@@ -59,6 +59,16 @@ size_t findings_count(const struct findings *findings, enum finding_result resul
     return count;
 }
 
+void findings_name(char *text)
+{
+    for (; *text; text++) {
+        if (*text >= 'A' && *text <= 'Z')
+            *text = (char)(*text - 'A' + 'a');
+        else if (!(*text >= 'a' && *text <= 'z') && !(*text >= '0' && *text <= '9'))
+            *text = '-';
+    }
+}
+
 void findings_free(struct findings *findings)
 {
     free(findings->items);

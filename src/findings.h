@@ -46,6 +46,9 @@ void findings_add_error(struct findings *findings, const char *name, uint64_t ns
 /* How many have that result. */
 size_t findings_count(const struct findings *findings, enum finding_result result);
 
+/* Makes text a finding's name, in place: small letters, and - for what a name does not have. */
+void findings_name(char *text);
+
 void findings_free(struct findings *findings);
 
 /* "ok", "warning", "skipped" or "FAIL". */

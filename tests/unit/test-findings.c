@@ -62,12 +62,21 @@ static void each_is_told_as_it_comes(void **state)
     findings_free(&findings);
 }
 
+static void names_are_for_programs(void **state)
+{
+    char name[] = "port-MLX5_0.1:[fe80::1%eth0]";
+    (void)state;
+    findings_name(name);
+    assert_string_equal(name, "port-mlx5-0-1--fe80--1-eth0-");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(findings_are_kept_in_order),
         cmocka_unit_test(an_error_is_a_failed_one),
         cmocka_unit_test(each_is_told_as_it_comes),
+        cmocka_unit_test(names_are_for_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
