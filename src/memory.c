@@ -53,11 +53,16 @@ static const char *memlock_limit(char buf[UNITS_TEXT])
     return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : units_format_size(limit.rlim_cur, buf);
 }
 
+const char *memory_limit_hint(void)
+{
+    return "raise the limit of locked memory: 'ulimit -l', memlock in /etc/security/limits.conf, "
+           "LimitMEMLOCK= of a systemd unit, --ulimit memlock=-1 of a container, "
+           "PropagateResourceLimits of Slurm";
+}
+
 static int hint_memlock(struct error *err)
 {
-    return error_hint(err, "raise the limit of locked memory: 'ulimit -l', memlock in "
-                           "/etc/security/limits.conf, LimitMEMLOCK= of a systemd unit, "
-                           "--ulimit memlock=-1 of a container, PropagateResourceLimits of Slurm");
+    return error_hint(err, "%s", memory_limit_hint());
 }
 
 static int registration_error(const struct memory *memory, const char *what, int errnum,

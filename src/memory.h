@@ -63,6 +63,9 @@ void memory_deregister(struct memory *memory);
 /* Deregisters and unmaps. Fine for one that was never mapped, when zeroed. */
 void memory_free(struct memory *memory);
 
+/* Where the limit of locked memory is raised. Static storage. */
+const char *memory_limit_hint(void);
+
 /* The error of a failed allocation of device resources (queues, domains): which often is the limit
  * of locked memory too. Always -1. */
 int memory_resource_error(struct error *err, const char *subject, int errnum, const char *what);

@@ -273,6 +273,11 @@ static int start_worker(struct sender *sender, struct error *err)
     return sender->worker ? 0 : -1;
 }
 
+uint64_t sender_wanted_memory(void)
+{
+    return session_memory(SLOT_COUNT, WIRE_MAX_OBJECTS) + SLOT_COUNT * SLOT_SIZE;
+}
+
 /* Memory to read into. */
 static int prepare_loads(struct sender *sender, struct error *err)
 {

@@ -91,6 +91,9 @@ struct sender_result {
     struct sender_waits waits;
 };
 
+/* The pinned memory with which a session has all it can use. */
+uint64_t sender_wanted_memory(void);
+
 /* Delivers the objects. 0 only when the server has verified and committed all of them. With many,
  * each that fails is logged, and *err is then the class of the first. result is filled in as far as
  * it went in any case, its facts too. */
