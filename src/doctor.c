@@ -1,0 +1,149 @@
+#include "config.h"
+
+#include "doctor.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "doctor-parts.h"
+
+/* ---- looking ----------------------------------------------------------------------------------- */
+
+static int list_devices(struct doctor_host *host)
+{
+    struct error ignored = {.class = ERROR_NONE};
+    int count = 0;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    if (!list)
+        return 0;
+    host->listed = calloc((size_t)count + 1, sizeof *host->listed);
+    for (int i = 0; host->listed && i < count; i++)
+        snprintf(host->listed[host->listed_count++], DOCTOR_NAME, "%s",
+                 ibv_get_device_name(list[i]));
+    ibv_free_device_list(list);
+    if (!host->listed)
+        return -1;
+    count = device_list(&host->devices, &ignored);
+    host->device_count = count > 0 ? (size_t)count : 0;
+    count = device_addresses(&host->reachable, &ignored);
+    host->reachable_count = count > 0 ? (size_t)count : 0;
+    return 0;
+}
+
+static bool is_wanted(const struct ifaddrs *at)
+{
+    return at->ifa_addr &&
+           (at->ifa_addr->sa_family == AF_INET || at->ifa_addr->sa_family == AF_INET6) &&
+           !address_is_loopback(at->ifa_addr);
+}
+
+static int list_addresses(struct doctor_host *host)
+{
+    struct ifaddrs *list;
+    size_t most = 0;
+    if (getifaddrs(&list) < 0)
+        return 0;
+    for (const struct ifaddrs *at = list; at; at = at->ifa_next)
+        most++;
+    host->addresses = calloc(most + 1, sizeof *host->addresses);
+    for (const struct ifaddrs *at = list; host->addresses && at; at = at->ifa_next) {
+        if (!is_wanted(at))
+            continue;
+        struct doctor_address *address = &host->addresses[host->address_count++];
+        snprintf(address->netdev, sizeof address->netdev, "%s", at->ifa_name);
+        memcpy(&address->addr, at->ifa_addr, address_length(at->ifa_addr));
+    }
+    freeifaddrs(list);
+    return host->addresses ? 0 : -1;
+}
+
+int doctor_look(struct doctor_host *host, struct error *err)
+{
+    struct rlimit limit;
+    *host = (struct doctor_host){.root = "",
+                                 .netns = nldev_netns(),
+                                 .memlock = UINT64_MAX,
+                                 .slurm_job = getenv("SLURM_JOB_ID")};
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        host->memlock = limit.rlim_cur;
+    int count = nldev_links(&host->links);
+    host->link_count = count > 0 ? (size_t)count : 0;
+    if (list_devices(host) == 0 && list_addresses(host) == 0)
+        return 0;
+    doctor_free(host);
+    return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM, "cannot look around");
+}
+
+void doctor_free(struct doctor_host *host)
+{
+    free(host->listed);
+    free(host->devices);
+    free(host->reachable);
+    free(host->links);
+    free(host->addresses);
+    *host = (struct doctor_host){.root = ""};
+}
+
+bool doctor_has_device(const struct doctor_host *host)
+{
+    struct hostfs_names names = hostfs_names(host->root, "/sys/class/infiniband");
+    bool has = names.count > 0 || host->listed_count > 0;
+    hostfs_free(&names);
+    return has;
+}
+
+/* ---- examining --------------------------------------------------------------------------------- */
+
+void doctor_add(struct doctor *doctor, enum finding_result result, const char *name,
+                const char *device, unsigned port, const char *hint, const char *fmt, ...)
+{
+    char full[sizeof((struct finding *)NULL)->name], number[16] = "";
+    char text[sizeof((struct finding *)NULL)->text];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (port > 0)
+        snprintf(number, sizeof number, "-%u", port);
+    snprintf(full, sizeof full, "%s%s%.24s%s", name, device ? "-" : "", device ? device : "",
+             number);
+    findings_name(full);
+    findings_add(doctor->findings, result, full, hint, 0, "%s", text);
+}
+
+static void add_reach(struct doctor *doctor)
+{
+    char first[ADDRESS_TEXT];
+    const struct doctor_host *host = doctor->host;
+    if (host->reachable_count > 0)
+        doctor_add(doctor, FINDING_OK, "reach", NULL, 0, NULL,
+                   "%zu addresses of this host resolve to a device, such as %s",
+                   host->reachable_count,
+                   address_format_host((const struct sockaddr *)&host->reachable[0].addr, first));
+    else if (findings_count(doctor->findings, FINDING_FAILED) > 0)
+        doctor_add(doctor, FINDING_SKIPPED, "reach", NULL, 0, NULL,
+                   "no address resolves to a device, for what failed above");
+    else
+        doctor_add(doctor, FINDING_FAILED, "reach", NULL, 0,
+                   "see the kernel's messages: 'dmesg'; on InfiniBand, rdma_cm needs IPoIB: "
+                   "'modprobe ib_ipoib'",
+                   "no address of this host resolves to a device");
+}
+
+void doctor_examine(const struct doctor_host *host, struct findings *findings)
+{
+    struct doctor doctor = {.host = host,
+                            .findings = findings,
+                            .devices = hostfs_names(host->root, "/sys/class/infiniband")};
+    doctor_find_container(&doctor);
+    doctor_kernel(&doctor);
+    doctor_ports(&doctor);
+    doctor_limits(&doctor);
+    add_reach(&doctor);
+    hostfs_free(&doctor.devices);
+}
