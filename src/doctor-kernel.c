@@ -102,7 +102,7 @@ static void hint_soft_device(const struct doctor *doctor, char *hint, size_t siz
         "linux-modules-extra, Debian: a kernel that is no cloud kernel), or run scripts/rxe-vm");
 }
 
-static void add_device(struct doctor *doctor)
+void doctor_device(struct doctor *doctor)
 {
     char names[200] = "", hint[320];
     size_t used = 0;
@@ -257,7 +257,6 @@ static void add_provider(struct doctor *doctor, const char *device, bool has_uve
 
 void doctor_kernel(struct doctor *doctor)
 {
-    add_device(doctor);
     add_drivers(doctor);
     bool has_uverbs = add_module(doctor, "ib_uverbs", "/sys/class/infiniband_verbs",
                                  "use a device");

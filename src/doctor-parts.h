@@ -25,7 +25,8 @@ void doctor_add(struct doctor *doctor, enum finding_result result, const char *n
                 const char *device, unsigned port, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 7, 8)));
 
-/* doctor-kernel.c: devices, modules, nodes, providers. */
+/* doctor-kernel.c: whether there are devices; modules, nodes, providers. */
+void doctor_device(struct doctor *doctor);
 void doctor_kernel(struct doctor *doctor);
 
 /* doctor-ports.c: a port and what its addresses need. */

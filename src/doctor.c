@@ -135,12 +135,26 @@ static void add_reach(struct doctor *doctor)
                    "no address of this host resolves to a device");
 }
 
-void doctor_examine(const struct doctor_host *host, struct findings *findings)
+static struct doctor begin(const struct doctor_host *host, struct findings *findings)
 {
     struct doctor doctor = {.host = host,
                             .findings = findings,
                             .devices = hostfs_names(host->root, "/sys/class/infiniband")};
     doctor_find_container(&doctor);
+    return doctor;
+}
+
+void doctor_add_device(const struct doctor_host *host, struct findings *findings)
+{
+    struct doctor doctor = begin(host, findings);
+    doctor_device(&doctor);
+    hostfs_free(&doctor.devices);
+}
+
+void doctor_examine(const struct doctor_host *host, struct findings *findings)
+{
+    struct doctor doctor = begin(host, findings);
+    doctor_device(&doctor);
     doctor_kernel(&doctor);
     doctor_ports(&doctor);
     doctor_limits(&doctor);

@@ -49,6 +49,9 @@ void doctor_free(struct doctor_host *host);
 /* Whether the kernel, or libibverbs, has a device. */
 bool doctor_has_device(const struct doctor_host *host);
 
+/* Adds the finding "device" alone. */
+void doctor_add_device(const struct doctor_host *host, struct findings *findings);
+
 /*
  * Adds findings, for each layer after those that it needs:
  *

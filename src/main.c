@@ -13,6 +13,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "cmd-check.h"
 #include "cmd-devices.h"
 #include "cmd-post.h"
 #include "cmd-serve.h"
@@ -42,6 +43,8 @@ static struct command {
      "write segments of files to a server, verified and whole"},
     {"post", "rdmaput post", cmd_post, "SEGMENT... TICKET",
      "write segments of files into exposed memory, one-sided"},
+    {"check", "rdmaput check", cmd_check, "[HOST[:PORT]]",
+     "find out whether RDMA works, here and from here to there"},
     {"devices", "rdmaput devices", cmd_devices, "", "list the RDMA devices of this host"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])

@@ -49,6 +49,14 @@ uint64_t options_time(struct argp_state *state, const char *option, const char *
     return ns;
 }
 
+uint64_t options_rate(struct argp_state *state, const char *option, const char *text)
+{
+    uint64_t bytes_per_second = 0;
+    check(state, option, text, units_rate(text, &bytes_per_second),
+          "a rate: 90Gb/s (bits), 10GB/s, 9GiB/s (bytes)");
+    return bytes_per_second;
+}
+
 uint64_t options_size(struct argp_state *state, const char *option, const char *text)
 {
     uint64_t bytes = 0;

@@ -86,6 +86,7 @@ int options_common_apply(const struct options_common *options, const char *comma
 
 /* Parse a value, or end with argp_error and status 64, naming the option. */
 uint64_t options_time(struct argp_state *state, const char *option, const char *text);
+uint64_t options_rate(struct argp_state *state, const char *option, const char *text);
 uint64_t options_size(struct argp_state *state, const char *option, const char *text);
 /* true for "auto", false for "never"; else ends as above. */
 bool options_auto(struct argp_state *state, const char *option, const char *text);
