@@ -46,14 +46,14 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 # bats test_tags=fast
 @test "help is standard output and status 0, for the program and each command" {
   local command
-  for command in '' serve write post devices; do
+  for command in '' serve write post check devices; do
     run --separate-stderr rdmaput $command --help
     assert_equal "$status" 0
     assert_equal "$stderr" ''
     assert_regex "$output" "^Usage: rdmaput ${command}"
   done
   run rdmaput --help
-  assert_run 0 serve write post devices
+  assert_run 0 serve write post check devices
 }
 
 @test "the help of a command lists the options that exist, and no others" {
@@ -64,6 +64,8 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     --retry --secret-file --segments-from --sparse --sync --to --tos --wait)"
   assert_equal "$(options_in_help post)" "$(in_order "${common[@]}" \
     --bind --context --flags --literal --null --port --progress --progress-fd --remote-addr --retry --rkey --segments-from --tos --wait)"
+  assert_equal "$(options_in_help check)" "$(in_order "${common[@]}" \
+    --bind --duration --format --max-latency --min-bandwidth --percentile --port --quick --secret-file --tos --wait)"
   assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
     --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map \
     --max-memory --max-sessions --no-check --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
@@ -136,7 +138,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   refused 64 frobnicate --frobnicate
   refused 64 frobnicate write --frobnicate a host
   refused 64 "'extra'" devices extra
-  refused 64 "'check' is no command" check
+  refused 64 "'checks' is no command" checks
 }
 
 # bats test_tags=fast

@@ -102,6 +102,9 @@ run_examples() {
 @test "the examples of rdmaput-post(1) run as printed" { run_examples "$(page post)"; }
 
 # bats test_tags=device
+@test "the examples of rdmaput-check(1) run as printed" { run_examples "$(page check)"; }
+
+# bats test_tags=device
 @test "the examples of rdmaput-devices(1) run as printed" { run_examples "$(page devices)"; }
 
 # bats test_tags=device

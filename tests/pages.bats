@@ -4,7 +4,7 @@
 load lib/common
 
 root=$BATS_TEST_DIRNAME/..
-commands=(serve write post devices)
+commands=(serve write post check devices)
 
 # COMMAND|'' - the path of its man page
 page() { echo "$root/man/rdmaput${1:+-$1}.1"; }
@@ -42,7 +42,7 @@ page_options() {
     help_options "$command"
   done | sort -u > known
   {
-    unescape < "$root/README.md" | grep -E 'rdmaput (serve|write|post|devices)|`--' |
+    unescape < "$root/README.md" | grep -E 'rdmaput (serve|write|post|check|devices)|`--' |
       grep -Eo -e '--[a-z][a-z-]*'
     for command in '' "${commands[@]}"; do
       grep -Eo 'Fl -[a-z][a-z-]*' "$(page "$command")" | sed 's/Fl /-/'
