@@ -335,6 +335,38 @@ check_as_user() {
     "loopback-${addr//./-}"
 }
 
+# The loopback findings of `check` alone, each as "NAME RESULT", in the file loopbacks; on the
+# fake fabric of all addresses, and there the layers below have failed.
+loopbacks() {
+  local only=(--bind "$addr")
+  if [ "${RDMAPUT_TEST_FABRIC-}" = fake ]; then only=(); fi
+  rdmaput check --json "${only[@]}" > json 2> err || [ $? -eq 1 ]
+  jq -r '.findings[] | select(.name | startswith("loopback")) | .name + " " + .result' json > loopbacks
+  [ -s loopbacks ] || lack 'no address but loopback ones'
+}
+
+# bats test_tags=threads
+@test "a server inside of the process answers at an address of this host, and nothing is left of it" {
+  loopbacks
+  run grep -v ' ok$' loopbacks
+  assert_output ''
+  # Of its server and sessions it says nothing.
+  run grep -v '^rdmaput: [0-9]* of [0-9]* tests failed: ' err
+  assert_output ''
+  if [ "${RDMAPUT_TEST_FABRIC-}" = fake ]; then assert_all_destroyed 1; fi
+}
+
+@test "an adapter that flips a bit is found out by a host's writes to itself" {
+  [ "${RDMAPUT_TEST_FABRIC-}" = fake ] || use_fake_fabric roce
+  RDMAPUT_TEST_FABRIC=fake
+  FAKE_FABRIC_FLIP=4097:4000 loopbacks
+  run grep -v ' failed$' loopbacks
+  assert_output ''
+  jq -e '.findings[] | select(.name | startswith("loopback")) |
+    (.message | contains("size-4097: ") and contains("arrived wrong: byte 4000 of 4097")) and
+    (.hint | contains("other adapters"))' json
+}
+
 # bats test_tags=device
 @test "nothing is left of it, and the host is as it was" {
   find_guest
@@ -366,8 +398,11 @@ check_as_user() {
 @test "fault: a module is not loaded" {
   find_guest
   need_command modprobe
-  rmmod rdma_ucm
   restore 'modprobe rdma_ucm && wait_for exists /dev/infiniband/rdma_cm'
+  rmmod rdma_ucm
+  # librdmacm has the kernel load it.
+  restore "echo $(< /proc/sys/kernel/modprobe) > /proc/sys/kernel/modprobe"
+  echo > /proc/sys/kernel/modprobe
   check_json 1
   assert_finding module-rdma-ucm failed 'rdma_ucm is not loaded' 'modprobe rdma_ucm'
   assert_finding node-rdma-cm skipped module
