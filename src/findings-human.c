@@ -25,10 +25,10 @@ static const char *colour_of(enum finding_result result)
 
 void findings_human_line(FILE *out, bool colour, const struct finding *finding)
 {
-    fprintf(out, "%-20s %s%-7s%s %s\n", finding->name, colour ? colour_of(finding->result) : "",
+    fprintf(out, "%-22s %s%-7s%s %s\n", finding->name, colour ? colour_of(finding->result) : "",
             finding_result_name(finding->result), colour ? "\033[0m" : "", finding->text);
     if (finding->hint[0])
-        fprintf(out, "%21shint: %s\n", "", finding->hint);
+        fprintf(out, "%23shint: %s\n", "", finding->hint);
     fflush(out);
 }
 

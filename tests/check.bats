@@ -316,18 +316,19 @@ check_as_user() {
 
 # bats test_tags=device
 @test "a host in order: each layer, and a write to each address" {
-  local address
-  need_guest 'another system may have faults of its own'
+  local finding found address
   find_guest
   check_json 0
+  found=$(jq -r '.findings[] | .name + " " + .result + " " + .message' json)
   for finding in device drivers module-ib-uverbs module-rdma-ucm node-rdma-cm "node-$uverbs" "provider-$name" \
     "port-$name-1" "link-layer-$name-1" "netdev-$name-1" "addresses-$name-1" "gids-$name-1" "mtu-$name-1" \
     memlock netns container reach; do
-    assert_finding "$finding" ok
+    [[ $found == *"$finding ok "* ]] || fail "$finding is not ok: $found"
   done
-  assert_equal "$(jq .counts.skipped json)" 0
+  [[ $found != *' skipped '* ]] || fail "$found"
   for address in "$addr" "$addr6"; do
-    assert_finding "loopback-${address//[.:]/-}" ok "$address over $device: connected"
+    [[ $found == *"loopback-${address//[.:]/-} ok $address over $device: connected"* ]] ||
+      fail "no loopback of $address: $found"
   done
   # One alone.
   check_json 0 --bind "$addr"
