@@ -36,6 +36,6 @@ void findings_human_sum(FILE *out, const struct findings *findings)
 {
     size_t warnings = findings_count(findings, FINDING_WARNING);
     fprintf(out, "%zu ok, %zu failed, %zu warning%s, %zu skipped\n",
-            findings_count(findings, FINDING_OK), findings_count(findings, FINDING_FAILED), warnings,
-            warnings == 1 ? "" : "s", findings_count(findings, FINDING_SKIPPED));
+            findings_count(findings, FINDING_OK), findings_count(findings, FINDING_FAILED),
+            warnings, warnings == 1 ? "" : "s", findings_count(findings, FINDING_SKIPPED));
 }

@@ -12,7 +12,7 @@
 
 enum log_level {
     LOG_SILENT = -2, /* not even errors: what is done is told otherwise */
-    LOG_QUIET = -1, /* -q: errors only */
+    LOG_QUIET = -1,  /* -q: errors only */
     LOG_NORMAL = 0,
     LOG_VERBOSE = 1, /* -v */
     LOG_TRACE = 2,   /* --trace: each work request and completion */

@@ -111,9 +111,9 @@ static enum units_result read_time_unit(const struct text *text, uint64_t *unit)
         const char *name;
         uint64_t ns;
     } units[] = {
-        {"", UINT64_C(1000000000)},   {"ns", 1},
-        {"us", UINT64_C(1000)},       {"ms", UINT64_C(1000000)},
-        {"s", UINT64_C(1000000000)},  {"m", UINT64_C(60000000000)},
+        {"", UINT64_C(1000000000)},     {"ns", 1},
+        {"us", UINT64_C(1000)},         {"ms", UINT64_C(1000000)},
+        {"s", UINT64_C(1000000000)},    {"m", UINT64_C(60000000000)},
         {"h", UINT64_C(3600000000000)},
     };
 
