@@ -2,35 +2,16 @@
 
 #include "admission.h"
 
-#include <errno.h>
-#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the peer is this host, or in a subnet of one of its addresses as they are now; -1 with
- * *err: they cannot be told. */
-static int is_near(const struct sockaddr *peer, struct error *err)
-{
-    struct ifaddrs *list;
-    bool near = false;
-    if (getifaddrs(&list) < 0)
-        return error_set_errno(err, ERROR_RESOURCE, STAGE_CONNECT, NULL, errno,
-                               "cannot list the addresses of the server");
-    for (const struct ifaddrs *at = list; at && !near; at = at->ifa_next) {
-        struct network network;
-        near = at->ifa_addr && at->ifa_netmask &&
-               network_of_interface(at->ifa_addr, at->ifa_netmask, &network) && network.bits > 0 &&
-               network_contains(&network, peer);
-    }
-    freeifaddrs(list);
-    return near;
-}
+#include "subnet.h"
 
 static int is_allowed(const struct admission *admission, const struct sockaddr *peer,
                       struct error *err)
 {
     if (admission->count == 0)
-        return admission->anybody || admission->secret ? 1 : is_near(peer, err);
+        return admission->anybody || admission->secret ? 1 : subnet_is_near(peer, err);
     for (size_t i = 0; i < admission->count; i++)
         if (network_contains(&admission->networks[i], peer))
             return 1;

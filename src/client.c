@@ -13,6 +13,7 @@
 #include "device.h"
 #include "log.h"
 #include "signals.h"
+#include "subnet.h"
 
 #define RETRY_NS (100 * CLOCK_NS_PER_MS)
 
@@ -170,6 +171,99 @@ int client_connect(const struct client_target *target, client_attempt attempt, v
         job.src = (const struct sockaddr *)&bind_addr;
     }
     return client_reach(target, try_endpoint, &job, err);
+}
+
+/* ---- places that the server told ------------------------------------------------------------ */
+
+static int bad_place(const char *peer, const char *line, struct error *err)
+{
+    return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, peer,
+                     "the server names an address that is none: %s", line);
+}
+
+static int parse_place(const char *peer, char *line, struct client_places *places,
+                       struct error *err)
+{
+    char problem[256], hint[256];
+    struct address *address = &places->addresses[places->count];
+    error_mask(line);
+    switch (address_parse(line, address, problem, sizeof problem, hint, sizeof hint)) {
+    case ADDRESS_OK:
+        break;
+    case ADDRESS_MEMORY:
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_CONNECT, peer, ENOMEM,
+                               "cannot take in the server's address");
+    default:
+        return bad_place(peer, line, err);
+    }
+    if (!address->has_port || address->has_name ||
+        address_numeric_family(address->host, strlen(address->host)) == AF_UNSPEC) {
+        address_free(address);
+        return bad_place(peer, line, err);
+    }
+    places->count++;
+    return 0;
+}
+
+int client_parse_places(const char *peer, char *lines, struct client_places *places,
+                        struct error *err)
+{
+    places->count = 0;
+    for (char *line = lines, *next; line && places->count < WIRE_MAX_ADDRESSES; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        if (parse_place(peer, line, places, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool is_near(const struct address *address)
+{
+    struct sockaddr_storage addr;
+    struct error ignored = {.class = ERROR_NONE};
+    return client_parse_bind(address->host, &addr, &ignored) == 0 &&
+           subnet_is_near((const struct sockaddr *)&addr, &ignored) == 1;
+}
+
+/* A host tells all its addresses: one of a network that is not this host's may take its time to be
+ * found out as such. */
+static void order_places(const struct client_places *places,
+                         const struct address *order[WIRE_MAX_ADDRESSES])
+{
+    bool near[WIRE_MAX_ADDRESSES];
+    unsigned count = 0;
+    for (unsigned i = 0; i < places->count; i++)
+        near[i] = is_near(&places->addresses[i]);
+    for (int wanted = 1; wanted >= 0; wanted--)
+        for (unsigned i = 0; i < places->count; i++)
+            if (near[i] == wanted)
+                order[count++] = &places->addresses[i];
+}
+
+int client_connect_places(const struct client_places *places, const struct client_target *target,
+                          client_attempt attempt, void *context, struct endpoint *endpoint,
+                          struct error *err)
+{
+    struct error first = {.class = ERROR_NONE};
+    const struct address *order[WIRE_MAX_ADDRESSES];
+    order_places(places, order);
+    for (unsigned i = 0; i < places->count; i++) {
+        struct error cause = {.class = ERROR_NONE};
+        struct client_target there = *target;
+        there.host = order[i]->host;
+        there.port = order[i]->port;
+        there.wait = 0;
+        if (client_connect(&there, attempt, context, endpoint, &cause) == 0)
+            return 0;
+        if (!error_is_set(&first) || cause.class != ERROR_UNAVAILABLE)
+            first = cause;
+        if (cause.class != ERROR_UNAVAILABLE)
+            break;
+    }
+    *err = first;
+    return -1;
 }
 
 int client_other_version(const char *peer, unsigned version, struct error *err)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "endpoint.h"
 #include "error.h"
 #include "wire.h"
@@ -39,6 +40,23 @@ typedef int (*client_attempt)(void *context, struct endpoint *endpoint, int64_t 
  */
 int client_connect(const struct client_target *target, client_attempt attempt, void *context,
                    struct endpoint *endpoint, struct error *err);
+
+/* Where a server listens for RDMA, as it told itself by another way. */
+struct client_places {
+    unsigned count;
+    struct address addresses[WIRE_MAX_ADDRESSES]; /* numeric, with a port, without a name */
+};
+
+/* Takes in lines ADDR:PORT, which are changed: no more of them than there is room for. -1 with *err
+ * (ERROR_PROTOCOL, of peer) for a line that is none: a name would be looked up in the server's stead. */
+int client_parse_places(const char *peer, char *lines, struct client_places *places,
+                        struct error *err);
+
+/* client_connect to places instead of target's host, first those in a subnet of this host, until one
+ * can be reached. The server is there, so that nothing is waited for. */
+int client_connect_places(const struct client_places *places, const struct client_target *target,
+                          client_attempt attempt, void *context, struct endpoint *endpoint,
+                          struct error *err);
 
 /* Tries one address. 0, or -1 with *err, and *answered set when the server was reached and answered,
  * so that other addresses would not help. */

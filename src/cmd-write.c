@@ -242,11 +242,11 @@ static int check_port(const struct arguments *arguments, const struct delivery *
     uint16_t port = delivery->address.has_port ? delivery->address.port : arguments->connect.port;
     if (port == 0)
         return 0;
-    for (unsigned i = 0; i < meeting->count; i++)
-        if (meeting->addresses[i].port == port)
+    for (unsigned i = 0; i < meeting->places.count; i++)
+        if (meeting->places.addresses[i].port == port)
             return 0;
     error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, meeting->peer,
-              "the server there listens on port %u, not %u", meeting->addresses[0].port, port);
+              "the server there listens on port %u, not %u", meeting->places.addresses[0].port, port);
     return error_hint(err, "leave out PORT: the server tells it");
 }
 
@@ -292,6 +292,7 @@ static int meet_and_send(const struct arguments *arguments, const struct deliver
                       err) < 0)
         return -1;
     job->meeting = &meeting;
+    job->places = &meeting.places;
     int rc = check_port(arguments, delivery, &meeting, err);
     if (rc == 0)
         rc = send_objects(delivery, job, err);

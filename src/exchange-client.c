@@ -109,51 +109,6 @@ static int read_answer(const struct exchange_stream *stream, bool *answered, str
 
 /* ---- the meeting --------------------------------------------------------------------------- */
 
-static int bad_address(const struct exchange_stream *stream, const char *line, struct error *err)
-{
-    return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, stream->peer,
-                     "the server names an address that is none: %s", line);
-}
-
-/* Numbers only: a name would be looked up in the server's stead. */
-static int take_address(const struct exchange_stream *stream, char *line,
-                        struct exchange_meeting *meeting, struct error *err)
-{
-    char problem[256], hint[256];
-    struct address *address = &meeting->addresses[meeting->count];
-    error_mask(line);
-    switch (address_parse(line, address, problem, sizeof problem, hint, sizeof hint)) {
-    case ADDRESS_OK:
-        break;
-    case ADDRESS_MEMORY:
-        return error_set_errno(err, ERROR_RESOURCE, STAGE_CONNECT, stream->peer, ENOMEM,
-                               "cannot take in the server's address");
-    default:
-        return bad_address(stream, line, err);
-    }
-    if (!address->has_port || address->has_name ||
-        address_numeric_family(address->host, strlen(address->host)) == AF_UNSPEC) {
-        address_free(address);
-        return bad_address(stream, line, err);
-    }
-    meeting->count++;
-    return 0;
-}
-
-/* No more lines than wire_decode lets through. */
-static int take_addresses(const struct exchange_stream *stream, char *lines,
-                          struct exchange_meeting *meeting, struct error *err)
-{
-    for (char *line = lines, *next; line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        if (take_address(stream, line, meeting, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 static int take_meet(const struct exchange_stream *stream, struct exchange_meeting *meeting,
                      struct error *err)
 {
@@ -164,7 +119,7 @@ static int take_meet(const struct exchange_stream *stream, struct exchange_meeti
         return error_set(err, ERROR_PROTOCOL, STAGE_CONNECT, stream->peer,
                          "received %s where MEET was due", wire_type_name(message.type));
     memcpy(meeting->token, message.meet.token, WIRE_TOKEN_BYTES);
-    return take_addresses(stream, message.meet.text, meeting, err);
+    return client_parse_places(stream->peer, message.meet.text, &meeting->places, err);
 }
 
 /* A server that has refused may no longer take a HELLO: its answer says why. */
@@ -210,28 +165,6 @@ int exchange_meet(const struct client_target *target, uint16_t port, bool secret
     there.port = port;
     *meeting = (struct exchange_meeting){.fd = -1, .timeout = target->timeout, .secret = secret};
     return client_reach(&there, try_address, meeting, err);
-}
-
-int exchange_connect(const struct exchange_meeting *meeting, const struct client_target *target,
-                     client_attempt attempt, void *context, struct endpoint *endpoint,
-                     struct error *err)
-{
-    struct error first = {.class = ERROR_NONE};
-    for (unsigned i = 0; i < meeting->count; i++) {
-        struct error cause = {.class = ERROR_NONE};
-        struct client_target there = *target;
-        there.host = meeting->addresses[i].host;
-        there.port = meeting->addresses[i].port;
-        there.wait = 0;
-        if (client_connect(&there, attempt, context, endpoint, &cause) == 0)
-            return 0;
-        if (!error_is_set(&first) || cause.class != ERROR_UNAVAILABLE)
-            first = cause;
-        if (cause.class != ERROR_UNAVAILABLE)
-            break;
-    }
-    *err = first;
-    return -1;
 }
 
 void exchange_leave(struct exchange_meeting *meeting)

@@ -18,8 +18,7 @@ struct exchange_meeting {
     bool secret;                     /* the RDMA connection is to prove one */
     char peer[ADDRESS_TEXT];         /* its other end */
     uint8_t token[WIRE_TOKEN_BYTES]; /* for the HELLO of the RDMA connection */
-    unsigned count;                  /* 1 or more */
-    struct address addresses[WIRE_MAX_ADDRESSES]; /* numeric, with a port, without a name */
+    struct client_places places;     /* 1 or more: where it listens for RDMA */
 };
 
 /*
@@ -34,12 +33,6 @@ struct exchange_meeting {
  */
 int exchange_meet(const struct client_target *target, uint16_t port, bool secret,
                   struct exchange_meeting *meeting, struct error *err);
-
-/* client_connect to the addresses of the meeting, in their order, instead of target's host: until one
- * can be reached. The server is there, so that nothing is waited for. */
-int exchange_connect(const struct exchange_meeting *meeting, const struct client_target *target,
-                     client_attempt attempt, void *context, struct endpoint *endpoint,
-                     struct error *err);
 
 /* Closes the connection. Fine more than once. */
 void exchange_leave(struct exchange_meeting *meeting);

@@ -242,9 +242,9 @@ static int attempt(void *context, struct endpoint *endpoint, int64_t deadline, s
 static int connect_server(struct sender *sender, struct error *err)
 {
     const struct sender_job *job = sender->job;
-    if (job->meeting)
-        return exchange_connect(job->meeting, &sender->target, attempt, sender, &sender->endpoint,
-                                err);
+    if (job->places)
+        return client_connect_places(job->places, &sender->target, attempt, sender,
+                                     &sender->endpoint, err);
     return client_connect(&sender->target, attempt, sender, &sender->endpoint, err);
 }
 

@@ -54,7 +54,8 @@ typedef int64_t (*sender_progressed)(void *context, uint64_t bytes, size_t commi
 struct sender_job {
     struct client_target target;
     const struct secret *secret;            /* to be proved, by both ends; NULL: none */
-    const struct exchange_meeting *meeting; /* goes before target's host and port; NULL: none */
+    const struct client_places *places; /* go before target's host and port; NULL: none */
+    const struct exchange_meeting *meeting; /* that told them, and tells READY; NULL: none */
     size_t count;                           /* objects */
     bool many; /* each is committed by itself, and fails by itself; else there is one */
     bool sync; /* durable before it counts as committed */

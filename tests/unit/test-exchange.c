@@ -321,11 +321,11 @@ static void a_meeting_tells_a_token_and_the_addresses(void **state)
     open_exchange(bench);
     meet(bench, &visit);
     assert_met(&visit);
-    assert_int_equal(visit.meeting.count, 2);
-    assert_string_equal(visit.meeting.addresses[0].host, "192.0.2.1");
-    assert_int_equal(visit.meeting.addresses[0].port, 7475);
-    assert_string_equal(visit.meeting.addresses[1].host, "2001:db8::1");
-    assert_int_equal(visit.meeting.addresses[1].port, 7476);
+    assert_int_equal(visit.meeting.places.count, 2);
+    assert_string_equal(visit.meeting.places.addresses[0].host, "192.0.2.1");
+    assert_int_equal(visit.meeting.places.addresses[0].port, 7475);
+    assert_string_equal(visit.meeting.places.addresses[1].host, "2001:db8::1");
+    assert_int_equal(visit.meeting.places.addresses[1].port, 7476);
     assert_memory_not_equal(visit.meeting.token, zero_token, WIRE_TOKEN_BYTES);
     exchange_leave(&visit.meeting);
     exchange_leave(&visit.meeting);
@@ -1062,8 +1062,8 @@ static void what_is_whole_is_taken_at_once(void **state)
     (void)state;
     visit_script(&visit, answer, len, true, LONG_NS);
     assert_met(&visit);
-    assert_int_equal(visit.meeting.count, 2);
-    assert_string_equal(visit.meeting.addresses[1].host, "fe80::1%eth0");
+    assert_int_equal(visit.meeting.places.count, 2);
+    assert_string_equal(visit.meeting.places.addresses[1].host, "fe80::1%eth0");
     assert_memory_equal(visit.meeting.token, answer + WIRE_WELCOME_BYTES + 4, WIRE_TOKEN_BYTES);
     exchange_leave(&visit.meeting);
 }
@@ -1236,9 +1236,9 @@ static void sixteen_addresses_are_taken(void **state)
         snprintf(lines + strlen(lines), 32, "\n10.0.0.%d:%d", i, i);
     visit_script(&visit, answer, encode_answer(lines, answer), true, LONG_NS);
     assert_met(&visit);
-    assert_int_equal(visit.meeting.count, WIRE_MAX_ADDRESSES);
-    assert_string_equal(visit.meeting.addresses[15].host, "10.0.0.16");
-    assert_int_equal(visit.meeting.addresses[15].port, 16);
+    assert_int_equal(visit.meeting.places.count, WIRE_MAX_ADDRESSES);
+    assert_string_equal(visit.meeting.places.addresses[15].host, "10.0.0.16");
+    assert_int_equal(visit.meeting.places.addresses[15].port, 16);
     exchange_leave(&visit.meeting);
 }
 
