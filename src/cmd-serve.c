@@ -13,6 +13,7 @@
 #include "address.h"
 #include "client.h"
 #include "clock.h"
+#include "control.h"
 #include "finish.h"
 #include "log.h"
 #include "options.h"
@@ -44,6 +45,7 @@ enum {
     KEY_MAX_SESSIONS,
     KEY_MAX_MEMORY,
     KEY_NO_CHECK,
+    KEY_CONTROL,
 };
 
 struct arguments {
@@ -57,7 +59,7 @@ struct arguments {
     bool keep_partial; /* --keep-partial was given */
     bool never_map;
     uint16_t port, exchange_port;
-    bool exchange;
+    bool has_port, exchange, control;
     uint64_t wait;
     unsigned max_sessions;
     uint64_t max_memory;
@@ -112,6 +114,10 @@ static const struct argp_option options[] = {
     {"wait", OPTIONS_WAIT, "TIME", 0, "Exit with 75 when no transfer began within TIME", 30},
     {"ready-file", KEY_READY_FILE, "FILE", 0,
      "FILE appears once the server listens, with lines ADDR:PORT, and goes at the end", 30},
+    {"control", KEY_CONTROL, NULL, 0,
+     "What 'write -e' starts: one transfer to FILE or DIR, with a secret from standard input, at whose "
+     "end the server ends",
+     30},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -147,6 +153,10 @@ static void check_combination(const struct arguments *arguments, struct argp_sta
         argp_error(state, "--no-clobber goes with FILE or DIR");
     if (arguments->keep_partial && !files)
         argp_error(state, "--keep-partial goes with FILE or DIR");
+    if (arguments->control && !files)
+        argp_error(state, "--control goes with FILE or DIR");
+    if (arguments->control && (arguments->secret_file || arguments->exchange))
+        argp_error(state, "--control excludes --secret-file and --exchange-port");
     if (arguments->dump && arguments->region_size == 0)
         argp_error(state, "--dump goes with --region");
     if (arguments->ticket && arguments->region_size == 0)
@@ -159,6 +169,17 @@ static void check_combination(const struct arguments *arguments, struct argp_sta
                    server_least_memory());
     if (arguments->ticket && !arguments->bind)
         argp_error(state, "--ticket needs --bind ADDR, since memory is registered with one device");
+}
+
+/* A client that started it tries all addresses that it is told; one whose host has vanished does not
+ * end standard input. */
+static void set_control(struct arguments *arguments)
+{
+    arguments->once = true;
+    if (!arguments->has_port)
+        arguments->port = 0;
+    if (arguments->wait == 0)
+        arguments->wait = (WIRE_MAX_ADDRESSES + 1) * arguments->common.timeout;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -232,9 +253,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTIONS_PORT:
         arguments->port = (uint16_t)options_number(state, "--port", arg, UINT16_MAX);
+        arguments->has_port = true;
         return 0;
     case OPTIONS_WAIT:
         arguments->wait = options_time(state, "--wait", arg);
+        return 0;
+    case KEY_CONTROL:
+        arguments->control = true;
         return 0;
     case '1':
         arguments->once = true;
@@ -246,6 +271,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         check_combination(arguments, state);
+        if (arguments->control)
+            set_control(arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -364,6 +391,7 @@ static int serve(const struct arguments *arguments, const struct secret *secret,
         .sink = sink,
         .region = region,
         .exchange_port = arguments->exchange ? &arguments->exchange_port : NULL,
+        .control = arguments->control,
         .ready_file = arguments->ready_file,
         .ticket = arguments->ticket,
         .leave = leave,
@@ -385,7 +413,19 @@ static const char *data_on_stdout(const struct arguments *arguments)
         return "what clients write";
     if (arguments->ticket && strcmp(arguments->ticket, "-") == 0)
         return "the ticket";
+    if (arguments->control)
+        return "where the server listens";
     return NULL;
+}
+
+/* As options_load_secret. */
+static int find_secret(const struct arguments *arguments, struct secret *secret,
+                       const struct secret **known, struct error *err)
+{
+    if (!arguments->control)
+        return options_load_secret(arguments->secret_file, secret, known, err);
+    *known = secret;
+    return control_take_secret(arguments->common.timeout, secret, err);
 }
 
 int cmd_serve(int argc, char **argv, struct error *err)
@@ -402,7 +442,7 @@ int cmd_serve(int argc, char **argv, struct error *err)
                              err) < 0)
         return -1;
     struct sink *sink = NULL;
-    int rc = options_load_secret(arguments.secret_file, &secret, &known, err);
+    int rc = find_secret(&arguments, &secret, &known, err);
     if (rc == 0) {
         sink = make_sink(&arguments, &region, err);
         rc = sink ? serve(&arguments, known, sink, region, err) : -1;

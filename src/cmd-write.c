@@ -15,10 +15,12 @@
 #include "finish.h"
 #include "log.h"
 #include "options.h"
+#include "remote.h"
 #include "report.h"
 #include "retry.h"
 #include "sender.h"
 #include "wire.h"
+#include "words.h"
 
 enum {
     KEY_PRESERVE = OPTIONS_OWN_KEYS,
@@ -29,6 +31,7 @@ enum {
     KEY_EXCHANGE,
     KEY_EXCHANGE_PORT,
     KEY_SECRET_FILE,
+    KEY_REMOTE_PROGRAM,
 };
 
 #define EXCHANGE_PORT 7476
@@ -44,6 +47,8 @@ struct arguments {
     bool preserve, sync, resume, dense, never_map;
     bool exchange_tcp;
     uint16_t exchange_port; /* 0: not given */
+    char **rsh;             /* words; NULL: not given */
+    const char *remote_program;
 };
 
 static const struct argp_option options[] = {
@@ -65,6 +70,12 @@ static const struct argp_option options[] = {
      10},
     {"exchange-port", KEY_EXCHANGE_PORT, "N", 0, "With --exchange=tcp: the TCP port to ask (7476)",
      10},
+    {"rsh", 'e', "COMMAND", 0,
+     "Start the server at the far end through COMMAND, such as ssh, for this transfer alone: DEST is "
+     "[USER@]HOST/PATH, or HOST//PATH from the root",
+     10},
+    {"remote-program", KEY_REMOTE_PROGRAM, "PATH", 0, "With -e: where rdmaput is there (rdmaput)",
+     10},
     {"secret-file", KEY_SECRET_FILE, "FILE", 0,
      "Prove to the server to know the secret in FILE, and have it prove so too "
      "($RDMAPUT_SECRET_FILE)",
@@ -77,6 +88,37 @@ static bool parse_exchange(struct argp_state *state, const char *text)
     if (strcmp(text, "message") != 0 && strcmp(text, "tcp") != 0)
         argp_error(state, "--exchange: '%s' is neither message nor tcp", text);
     return strcmp(text, "tcp") == 0;
+}
+
+static char **split_command(struct argp_state *state, const char *text)
+{
+    char **words = NULL;
+    switch (words_split(text, &words)) {
+    case WORDS_OK:
+        break;
+    case WORDS_NONE:
+        argp_error(state, "-e: a COMMAND is due, such as ssh");
+        break;
+    case WORDS_QUOTE:
+        argp_error(state, "-e: a quote does not close in: %s", text);
+        break;
+    case WORDS_MEMORY:
+        argp_failure(state, 71, errno, "-e");
+    }
+    return words;
+}
+
+/* A server that is started for one client tells it all that it has to know, once. */
+static void check_rsh(struct argp_state *state, const struct arguments *arguments)
+{
+    if (!arguments->rsh && arguments->remote_program)
+        argp_error(state, "--remote-program goes with -e");
+    if (arguments->rsh && arguments->exchange_tcp)
+        argp_error(state, "-e and --exchange=tcp exclude each other");
+    if (arguments->rsh && arguments->secret_file)
+        argp_error(state, "-e makes a secret of its own, and excludes --secret-file");
+    if (arguments->rsh && arguments->connect.wait > 0)
+        argp_error(state, "-e starts the server, and excludes --wait");
 }
 
 static void find_destination(struct argp_state *state, struct arguments *arguments)
@@ -144,9 +186,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_SECRET_FILE:
         arguments->secret_file = arg;
         return 0;
+    case 'e':
+        free(arguments->rsh);
+        arguments->rsh = split_command(state, arg);
+        return 0;
+    case KEY_REMOTE_PROGRAM:
+        arguments->remote_program = arg;
+        return 0;
     case ARGP_KEY_END:
         if (arguments->exchange_port && !arguments->exchange_tcp)
             argp_error(state, "--exchange-port goes with --exchange=tcp");
+        check_rsh(state, arguments);
         find_destination(state, arguments);
         return 0;
     default:
@@ -180,6 +230,7 @@ static const struct argp argp = {
            "  rdmaput write --preserve *.log 10.0.0.2/logs/\n"
            "  rdmaput write --resume disk.img 10.0.0.2/images/disk.img\n"
            "  rdmaput write disk.img@4K+1M log@-64K=2M 10.0.0.2:7500\n"
+           "  rdmaput write -e ssh disk.img joe@node7//srv/images/\n"
            "  tar c DIR | rdmaput write - '[fd00::2]'",
     .children = children,
 };
@@ -246,7 +297,8 @@ static int check_port(const struct arguments *arguments, const struct delivery *
         if (meeting->places.addresses[i].port == port)
             return 0;
     error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, meeting->peer,
-              "the server there listens on port %u, not %u", meeting->places.addresses[0].port, port);
+              "the server there listens on port %u, not %u", meeting->places.addresses[0].port,
+              port);
     return error_hint(err, "leave out PORT: the server tells it");
 }
 
@@ -300,12 +352,45 @@ static int meet_and_send(const struct arguments *arguments, const struct deliver
     return rc;
 }
 
+static struct remote far_end; /* with -e */
+
+/* A sender_job's. */
+static void leave(const struct error *err) __attribute__((noreturn));
+static void leave(const struct error *err)
+{
+    struct error last = *err;
+    remote_end(&far_end, &last);
+    finish(&last);
+}
+
+/* Starts the server first. */
+static int start_and_send(const struct arguments *arguments, struct delivery *delivery,
+                          struct sender_job *job, struct error *err)
+{
+    const struct remote_job remote = {
+        .command = arguments->rsh,
+        .program = arguments->remote_program ? arguments->remote_program : "rdmaput",
+        .place = &delivery->place,
+        .port = arguments->connect.port,
+        .timeout = arguments->common.timeout};
+    if (remote_start(&far_end, &remote, err) < 0)
+        return -1;
+    job->secret = &far_end.secret;
+    job->places = &far_end.places;
+    int rc = delivery_name_single(delivery, far_end.directory, err);
+    if (rc == 0)
+        rc = send_objects(delivery, job, err);
+    remote_end(&far_end, err);
+    return rc;
+}
+
 static int deliver(const struct arguments *arguments, struct delivery *delivery,
                    const struct secret *secret, struct error *err)
 {
     struct sender_job job = {
-        .target = options_target(delivery->address.host, delivery->address.has_port,
-                                 delivery->address.port, &arguments->connect, &arguments->common),
+        .target = options_target(delivery->remote ? delivery->place.host : delivery->address.host,
+                                 delivery->address.has_port, delivery->address.port,
+                                 &arguments->connect, &arguments->common),
         .secret = secret,
         .count = delivery->order_count,
         .many = delivery->many,
@@ -317,8 +402,10 @@ static int deliver(const struct arguments *arguments, struct delivery *delivery,
         .settled = delivery_settled,
         .progressed = delivery_progressed,
         .context = delivery,
-        .leave = finish,
+        .leave = leave,
     };
+    if (arguments->rsh)
+        return start_and_send(arguments, delivery, &job, err);
     return arguments->exchange_tcp ? meet_and_send(arguments, delivery, &job, err)
                                    : send_objects(delivery, &job, err);
 }
@@ -350,6 +437,8 @@ static int load_secret_and_deliver(const struct arguments *arguments, struct del
 {
     struct secret secret;
     const struct secret *known;
+    if (arguments->rsh)
+        return deliver_again_and_again(arguments, delivery, NULL, err);
     int rc = options_load_secret(arguments->secret_file, &secret, &known, err);
     if (rc == 0)
         rc = deliver_again_and_again(arguments, delivery, known, err);
@@ -375,7 +464,8 @@ int cmd_write(int argc, char **argv, struct error *err)
                                 .document = document,
                                 .dense = arguments.dense,
                                 .preserve = arguments.preserve,
-                                .resume = arguments.resume};
+                                .resume = arguments.resume,
+                                .remote = arguments.rsh != NULL};
     document_add_text(document, "destination", arguments.dest);
     if (arguments.plan_only)
         document_add_flag(document, "plan_only", true);
@@ -389,5 +479,6 @@ int cmd_write(int argc, char **argv, struct error *err)
     delivery_describe(&delivery, document);
     delivery_free(&delivery);
     free(arguments.positional.items);
+    free(arguments.rsh);
     return rc;
 }

@@ -35,6 +35,11 @@ int delivery_parse_destination(struct delivery *delivery, struct error *err)
 {
     const char *text = delivery->dest;
     struct address *address = &delivery->address;
+    if (delivery->remote) {
+        delivery->many = remote_parse(text, &delivery->place, err) == 0 &&
+                         delivery->place.directory;
+        return error_is_set(err) ? -1 : 0;
+    }
     if (options_parse_destination(text, address, err) < 0)
         return -1;
     size_t len = address->has_name ? strlen(address->name) : 0;
@@ -60,8 +65,10 @@ static char *name_after_file(const struct delivery *delivery, const struct segme
     size_t start = end;
     while (start > 0 && path[start - 1] != '/')
         start--;
+    const char *directory = delivery->address.name;
     char *name;
-    if (asprintf(&name, "%s%.*s", delivery->address.name, (int)(end - start), path + start) < 0) {
+    if (asprintf(&name, "%s%.*s", directory ? directory : "", (int)(end - start), path + start) <
+        0) {
         out_of_memory(err);
         return NULL;
     }
@@ -128,6 +135,28 @@ static int list_single(struct delivery *delivery, struct error *err)
                                        .segment_count = delivery->list.count,
                                        .name = strdup(name ? name : "")};
     return object->name ? 0 : out_of_memory(err);
+}
+
+int delivery_name_single(struct delivery *delivery, bool directory, struct error *err)
+{
+    struct delivery_object *object = &delivery->objects[0];
+    char *name = NULL;
+    if (delivery->many)
+        return 0;
+    if (!directory) {
+        name = strdup("");
+        if (!name)
+            return out_of_memory(err);
+    } else if (object->segment_count > 1 || segment_is_stdin(object->segments)) {
+        error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, delivery->dest,
+                  "is a directory there, and the object has no name");
+        return error_hint(err, "name it: %s/NAME", delivery->dest);
+    } else if (!(name = name_after_file(delivery, object->segments, err))) {
+        return -1;
+    }
+    free(object->name);
+    object->name = name;
+    return 0;
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "options.h"
 #include "plan.h"
 #include "progress.h"
+#include "remote.h"
 #include "segment.h"
 #include "sender.h"
 #include "source.h"
@@ -39,6 +40,8 @@ struct delivery {
     struct progress_state state;  /* of that, as it was told last */
     struct json_object *document; /* not owned; what is told of it; NULL: nothing */
     bool dense, preserve, resume;
+    bool remote; /* to a server that is to be started at place; else one that is at address */
+    struct remote_place place;
     struct address address;
     struct options_segment_list list;
     bool many; /* each segment is an object */
@@ -48,8 +51,12 @@ struct delivery {
     size_t order_count;
 };
 
-/* dest is the address, and says whether there are many objects. -1 with *err (64). */
+/* dest is the address, or the place, and says whether there are many objects. -1 with *err (64). */
 int delivery_parse_destination(struct delivery *delivery, struct error *err);
+
+/* The server that was started at place serves a directory there, or a file: a single object is named
+ * after its file in the one, and has no name in the other. -1 with *err (73) when it has no name. */
+int delivery_name_single(struct delivery *delivery, bool directory, struct error *err);
 
 /* Makes objects of the list, for a first attempt. -1 with *err: 64 for names that cannot be, or that
  * are equal, and segments that cannot be of many; 71. */

@@ -107,6 +107,12 @@ void log_error(const struct error *err)
         print("hint: %s", err->hint);
 }
 
+void log_relayed(const char *where, const char *line)
+{
+    bool ours = strncmp(line, PREFIX, strlen(PREFIX)) == 0;
+    print("%s: %s", where, ours ? line + strlen(PREFIX) : line);
+}
+
 void log_note(const char *fmt, ...)
 {
     va_list args;

@@ -26,6 +26,10 @@ enum log_level log_level(void);
  *     rdmaput: hint: HINT */
 void log_error(const struct error *err);
 
+/* A line of another program's, from where says, also with -q; where it is one of rdmaput's, its prefix
+ * is left out. */
+void log_relayed(const char *where, const char *line);
+
 /* A line that is printed unless -q was given. */
 void log_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

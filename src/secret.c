@@ -76,6 +76,21 @@ int secret_load(struct secret *secret, const char *path, struct error *err)
     return rc;
 }
 
+int secret_make(struct secret *secret, struct error *err)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t random[SECRET_FRESH_CHARS / 2];
+    if (secret_random(random, sizeof random, err) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof random; i++) {
+        secret->bytes[2 * i] = (uint8_t)digits[random[i] >> 4];
+        secret->bytes[2 * i + 1] = (uint8_t)digits[random[i] & 15];
+    }
+    secret->len = SECRET_FRESH_CHARS;
+    OPENSSL_cleanse(random, sizeof random);
+    return 0;
+}
+
 void secret_forget(struct secret *secret)
 {
     OPENSSL_cleanse(secret, sizeof *secret);

@@ -29,6 +29,11 @@ struct secret {
  */
 int secret_load(struct secret *secret, const char *path, struct error *err);
 
+#define SECRET_FRESH_CHARS 64
+
+/* Makes a secret that nobody knows yet, of SECRET_FRESH_CHARS hexadecimal digits. 0, or -1 with *err. */
+int secret_make(struct secret *secret, struct error *err);
+
 /* Overwrites it. */
 void secret_forget(struct secret *secret);
 

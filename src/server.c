@@ -18,6 +18,7 @@
 #include "announcement.h"
 #include "budget.h"
 #include "clock.h"
+#include "control.h"
 #include "document.h"
 #include "exchange.h"
 #include "fdio.h"
@@ -97,6 +98,7 @@ struct server {
     struct request waiting[MOST_WAITING];
     unsigned waiting_count;
     bool draining, aborting;
+    bool deserted; /* standard input has ended, and with it the client that started this server */
     struct error removed; /* set: the listener's device is gone */
     bool finished;        /* the one transfer of --once has ended */
     bool told;            /* with an error, which its document has */
@@ -583,16 +585,28 @@ static void heed_signals(struct server *server)
     }
 }
 
+static void heed_client(struct server *server)
+{
+    if (!server->job->control || server->deserted || !control_has_ended())
+        return;
+    server->deserted = true;
+    if (!server->draining)
+        drain(server);
+    eventfd_write(server->abort_fd, 1);
+}
+
 static int wait_for_work(struct server *server)
 {
+    bool controlled = server->job->control && !server->deserted;
     /* Once it has come, a signal keeps its descriptor readable: then EINTR alone tells the next. */
     const struct server_inside *inside = server->job->inside;
-    struct pollfd fds[4 + EXCHANGE_FDS] = {
+    struct pollfd fds[5 + EXCHANGE_FDS] = {
         {.fd = server->draining ? -1 : listener_fd(&server->listener), .events = POLLIN},
         {.fd = server->draining ? -1 : signals_fd(), .events = POLLIN},
         {.fd = server->done_fd, .events = POLLIN},
-        {.fd = server->draining || !inside ? -1 : inside->stop_fd, .events = POLLIN}};
-    unsigned count = 4 + exchange_poll_fds(&server->exchange, fds + 4, EXCHANGE_FDS);
+        {.fd = server->draining || !inside ? -1 : inside->stop_fd, .events = POLLIN},
+        {.fd = controlled ? STDIN_FILENO : -1, .events = POLLIN}};
+    unsigned count = 5 + exchange_poll_fds(&server->exchange, fds + 5, EXCHANGE_FDS);
     int64_t moment = server->sessions ? CLOCK_NEVER : server->wait_until;
     if (server->waiting_count > 0 && server->waiting[0].until < moment)
         moment = server->waiting[0].until;
@@ -614,6 +628,7 @@ static int loop(struct server *server, struct error *err)
     for (;;) {
         heed_host(server);
         heed_signals(server);
+        heed_client(server);
         collect(server, err);
         take_waiting(server);
         if (server->finished)
@@ -673,6 +688,8 @@ static int announce(struct server *server, struct error *err)
     if (rc == 0 && job->ticket)
         rc = announcement_ticket(job->ticket, job->region, &server->listener, &server->admission,
                                  err);
+    if (rc == 0 && job->control)
+        rc = control_announce(lines, strcmp(job->sink->ops->kind, "directory") == 0, err);
     if (rc == 0 && job->ready_file) {
         rc = announcement_publish(job->ready_file, lines, err);
         server->announced = rc == 0;
@@ -685,8 +702,9 @@ static int announce(struct server *server, struct error *err)
         if (*c == '\n')
             *c = c[1] ? ' ' : '\0';
     if (rc == 0)
-        log_note("serving on %s: %s, %s%s", lines[0] ? lines : "no address", job->sink->description,
-                 admission_describe(&server->admission, who, sizeof who), exchange);
+        (job->control ? log_verbose : log_note)(
+            "serving on %s: %s, %s%s", lines[0] ? lines : "no address", job->sink->description,
+            admission_describe(&server->admission, who, sizeof who), exchange);
     free(lines);
     return rc;
 }
@@ -754,6 +772,14 @@ static void raise_file_limit(const struct server *server)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* In place of what a session says that was ended for that. */
+static int no_client(struct error *err)
+{
+    error_clear(err);
+    return error_set(err, ERROR_TEMPORARY, STAGE_LISTEN, NULL,
+                     "the client that started this server is gone");
+}
+
 int server_run(const struct server_job *job, bool *told, struct error *err)
 {
     struct server server = {.job = job, .admission = job->admission, .abort_fd = -1, .done_fd = -1};
@@ -771,6 +797,8 @@ int server_run(const struct server_job *job, bool *told, struct error *err)
         log_note("%s: cannot remove the ready file: %s", job->ready_file, strerror(errno));
     if (server.aborting)
         rc = error_set(err, ERROR_INTERRUPTED, STAGE_NONE, NULL, "interrupted by a signal");
+    else if (server.deserted && err->class == ERROR_INTERRUPTED)
+        rc = no_client(err);
     *told = server.told;
     if (server.sessions)
         job->leave(err);

@@ -36,17 +36,24 @@ struct server_job {
     struct sink *sink; /* not owned */
     struct region *region;         /* not owned; NULL: the sink is no region */
     const uint16_t *exchange_port; /* NULL: none; 0: any free one */
-    const char *ready_file;        /* NULL: none */
-    const char *ticket;            /* where the ticket goes, "-": standard output; NULL: none */
+    bool control; /* announced on standard output, and not to outlive standard input (control.h) */
+    const char *ready_file; /* NULL: none */
+    const char *ticket;     /* where the ticket goes, "-": standard output; NULL: none */
     /* As sender_job's (sender.h), where storage does not answer to a session that has ended. */
     void (*leave)(const struct error *err) __attribute__((noreturn));
     const struct server_inside *inside; /* NULL: the process is this server's */
 };
 
 /*
+<<<<<<< HEAD
  * Serves until a signal comes, or as once and wait say. 0 when it was drained by a signal or its
  * one transfer succeeded. -1 with *err otherwise: why it cannot serve, how its one transfer
  * failed, that none began, or (ERROR_INTERRUPTED) that a second signal came. Errors of
+=======
+ * Serves until a signal comes, or as once, wait and control say. 0 when it was drained by a signal, its
+ * one transfer succeeded, or standard input ended with none under way. -1 with *err otherwise: why it
+ * cannot serve, how its one transfer failed, that no client came, or (ERROR_INTERRUPTED) that a second signal came. Errors of
+>>>>>>> c441622 (write -e COMMAND: the server is started at the far end, for one transfer)
  * sessions are printed as they occur, and so is the document of each (document.h); *told: *err is one
  * that a session's document has.
  */
