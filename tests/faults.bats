@@ -553,3 +553,16 @@ sweep() {
 
 # bats test_tags=device
 @test "calls of libibverbs that fail inside of the server: their status and message suit" { sweep 'ibv_*' server; }
+
+# ---- write -e (more of that in rsh.bats) -----------------------------------------------------------
+
+# bats test_tags=device
+@test "a client that started its server and is killed leaves nothing of it" {
+  load lib/rsh
+  setup_rsh
+  start_fed_put
+  kill -KILL "$client_pid"
+  wait_put
+  assert_equal "$process_status" 137
+  assert_nothing_left
+}

@@ -1,76 +1,21 @@
-# rsh.bats - write -e: the server is started at the far end, serves this client alone, and ends with it
+# rsh.bats - write -e: the server is started at the far end, serves this client alone, and ends with it. On
+# the fake fabric: what is not about the device is the same over all of them.
 # shellcheck disable=SC2016 # code for other shells
-# shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
+# shellcheck disable=SC2034,SC2154 # variables of lib/common.bash and lib/rsh.bash
 load lib/common
+load lib/rsh
 
-TIMEOUT_MS=3000
-SLACK_MS=2000
-
-# The far end is the directory far, and ./rsh reaches it as ssh does: HOST is dropped, and a shell there is
-# given the other words as one line. Each rdmaput there leaves its process id in far-pids.
 setup() {
   common_setup
-  need_device
-  ulimit -l unlimited 2> /dev/null || true
-  unset RDMAPUT_SECRET_FILE
-  export RDMAPUT
-  mkdir far
-  program=$PWD/bin/rdmaput
-  mkdir bin
-  printf '%s\n' '#!/bin/sh' 'echo $$ >> "'"$PWD"'/far-pids"' 'exec "$RDMAPUT" "$@" --bind '"$addr" > bin/rdmaput
-  chmod +x bin/rdmaput
-  make_rsh rsh 'echo "$*" >> "$here/lines"' 'host=$1' shift 'cd "$here/far"' 'exec sh -c "$*"'
-  : > far-pids
+  use_fake_fabric roce
+  setup_rsh
   make_file a 1500000
   make_file b 100
 }
 
-# NAME LINE... - a script that -e may name; $here is the test's directory
-make_rsh() {
-  printf '%s\n' '#!/bin/sh' "here='$PWD'" "${@:2}" > "$1"
-  chmod +x "$1"
-}
-
-# ARG... - writes by ./rsh, unless there is another -e among them
-put() { rdmaput write --timeout ${TIMEOUT_MS}ms -e ./rsh --remote-program "$program" "$@"; }
-
-# NAME ARG... - the same in the background; sets client_pid, client_err
-start_put() {
-  start_process "$1" "$RDMAPUT" write --timeout ${TIMEOUT_MS}ms -e ./rsh --remote-program "$program" "${@:2}"
-  client_pid=$process_pid client_err=$process_err
-}
-
-# A write of a pipe to far/object, which has given 300,000 bytes and stays open: feed
-start_fed_put() {
-  printf 'what was there before' > far/object
-  make_file source 300000
-  mkfifo pipe
-  input=pipe start_put put --trace - host/object
-  exec {feed}> pipe
-  cat source >&"$feed"
-  wait_for_text "$client_err" 'received GRANT'
-}
-
-# PROCESS - the end of the client of start_put; sets process_status
-wait_put() {
-  within $((TIMEOUT_MS + SLACK_MS)) wait_process "$client_pid"
-}
-
-far_ends_are_gone() {
-  local pid
-  while read -r pid; do is_gone "$pid" || return 1; done < far-pids
-}
-
-# What fails leaves no server at the far end, the old object, and nothing else.
-assert_nothing_left() {
-  WAIT_LIMIT=5 wait_for far_ends_are_gone
-  assert_equal "$(< far/object)" 'what was there before'
-  assert_dir_holds far object
-}
-
 # ---- what arrives ----------------------------------------------------------------------------
 
-# bats test_tags=fast,device
+# bats test_tags=fast
 @test "a file, a pipe, and files each by its name arrive, and nothing is said" {
   run put a host/x
   assert_run 0
@@ -181,7 +126,7 @@ has_part() { [ -s "$(echo far/.large.rdmaput-part-*)" ]; }
   make_rsh 'my rsh' 'printf "<%s>" "$@" > "$here/words"' 'exit 255'
   run put -e "'./my rsh'  -p 22 -o \"A b\" 'it''s' ''" a u@h/x
   assert_run 69
-  assert_equal "$(< words)" "<-p><22><-o><A b><it's><><u@h><$program><serve><--control><--timeout><3000ms><x>"
+  assert_equal "$(< words)" "<-p><22><-o><A b><it's><><u@h><$program><serve><--control><--timeout><30000ms><x>"
 }
 
 @test "--port is where the server listens, and -v and -q are for both ends" {
@@ -258,7 +203,7 @@ END
 # STATUS TEXT LINE... - with this script for COMMAND, the client ends so at once, and says so
 far_end_is() {
   make_rsh other "${@:3}"
-  run within $((TIMEOUT_MS - 1000)) put -e ./other a host/x
+  run within "$RSH_TIMEOUT_MS" put -e ./other a host/x
   assert_run "$1" "$2"
 }
 
@@ -310,7 +255,7 @@ far_end_is() {
   for line in 'exec sleep 600' 'printf rdmaput-control; exec sleep 600' 'exec >&-; exec sleep 600' \
     'trap "" TERM; while :; do echo x >&2; sleep 0.05; done'; do
     make_rsh other 'echo $$ >> "$here/far-pids"' "$line"
-    run within $((300 + SLACK_MS)) put -q --timeout 300ms -e ./other a host/x
+    run within $((300 + RSH_SLACK_MS)) put -q --timeout 300ms -e ./other a host/x
     assert_run 75 'rdmaput: host: '
     far_ends_are_gone || fail "left: $(< far-pids)"
   done
@@ -320,7 +265,7 @@ far_end_is() {
 @test "a far end that cannot be reached by RDMA is told so, and ends" {
   printf '%s\n' '#!/bin/sh' 'echo $$ >> "'"$PWD"'/far-pids"' \
     '"$RDMAPUT" "$@" --bind '"$addr"' | sed -u "s/^.*:\([0-9]*\)$/192.0.2.99:\1/"' > bin/rdmaput
-  run within $((TIMEOUT_MS + SLACK_MS)) put a host/x
+  run within $((10000 + RSH_SLACK_MS)) put --timeout 10s a host/x
   case $status in 69 | 75) ;; *) fail "$status: $output" ;; esac
   assert_output --partial 192.0.2.99
   WAIT_LIMIT=5 wait_for far_ends_are_gone
@@ -329,7 +274,7 @@ far_end_is() {
 
 # ---- what ends first -----------------------------------------------------------------------------
 
-# bats test_tags=fast,device
+# bats test_tags=fast
 @test "a client that is killed leaves nothing at the far end" {
   start_fed_put
   kill -KILL "$client_pid"
@@ -398,7 +343,7 @@ far_end_is() {
 
 @test "a server that does not end after all is committed is left, and the write has succeeded" {
   make_rsh rsh shift 'cd "$here/far"' 'sh -c "$*"' 'echo $$ >> "$here/far-pids"' 'exec sleep 600'
-  run within $((300 + 2000 + SLACK_MS)) put --timeout 300ms a host/x
+  run within $((300 + 2000 + RSH_SLACK_MS)) put --timeout 300ms a host/x
   assert_run 0 'rdmaput: host: all is committed, but the server there did not end'
   assert_same a far/x
   far_ends_are_gone || fail "left: $(< far-pids)"
@@ -452,7 +397,7 @@ far_end_is() {
   assert_run 76 'no secret came'
   run rdmaput serve --control far <<< "rdmaput-control 2 x"
   assert_run 76 'of another version'
-  run within $((1000 + SLACK_MS)) rdmaput serve --timeout 1s --control far <&"$nap_fd"
+  run within $((1000 + RSH_SLACK_MS)) rdmaput serve --timeout 1s --control far <&"$nap_fd"
   assert_run 75 'no secret came'
   run rdmaput serve --control --bind "$addr" far <<< "rdmaput-control 1 $(printf '%064d' 0)"
   assert_run 0
@@ -475,7 +420,7 @@ far_end_is() {
   make_rsh rsh shift 'printf "password: " > /dev/tty' 'read -r answer < /dev/tty' '[ "$answer" = open ] || exit 255' \
     'cd "$here/far"' 'exec sh -c "$*"'
   # shellcheck disable=SC2094 # script writes it
-  run script -qefc "'$RDMAPUT' write --timeout 5s -e ./rsh --remote-program '$program' a host/x" typescript < <(
+  run script -qefc "'$RDMAPUT' write --timeout 10s -e ./rsh --remote-program '$program' a host/x" typescript < <(
     wait_until grep -qs password typescript
     echo open)
   assert_run 0 'password: '

@@ -466,3 +466,19 @@ reported() {
   done
   stop_server
 }
+
+# ---- to a server that it starts (more of that in rsh.bats) ---------------------------------------
+
+# bats test_tags=device
+@test "write -e starts the server, which serves this client and ends" {
+  load lib/rsh
+  setup_rsh
+  make_file a 1500000
+  make_file b 100
+  run put a b host/
+  assert_run 0
+  assert_output ''
+  assert_same a far/a
+  assert_same b far/b
+  WAIT_LIMIT=5 wait_for far_ends_are_gone
+}
