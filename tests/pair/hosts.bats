@@ -81,3 +81,13 @@ teardown() { show_pair; }
 @test "after all of that, a write arrives" {
   assert_delivered mended-write
 }
+
+@test "write -e ssh starts the server there, which ends with it" {
+  assert_delivered ssh-write
+}
+
+@test "write -e ssh is killed in mid-transfer, and nothing of it is left there" {
+  assert_ended ssh-killed-write client 137
+  assert_ended ssh-killed-write server 0
+  assert_nothing_left ssh-killed-write
+}

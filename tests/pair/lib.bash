@@ -11,6 +11,7 @@ source "${BASH_SOURCE[0]%/*}/../lib/process.bash"
 source "${BASH_SOURCE[0]%/*}/../lib/documents.bash"
 
 SERVER_ADDR=10.99.0.1
+SSH_PORT=2222
 SLACK_MS=2000
 HANG_MS=25000 # what has not ended by then is not waited for
 GUEST_LIMIT=280 # seconds
@@ -19,7 +20,8 @@ WHOLE_BYTES=4000001
 # What happens, in this order: NAME COMMAND LENGTH SIDE FAULT [ARG...]. A `whole` object is to arrive;
 # an `endless` one never does. The fault strikes the SIDE's guest, or both: with `ahead` before the
 # FAULT, before the client starts, else in mid-transfer. It is mended when both have ended. Loss is what
-# the fabric survives: rxe sends all again that came after what was lost.
+# the fabric survives: rxe sends all again that came after what was lost. With `ssh` for COMMAND, the client
+# of a write starts its server by that.
 list_cases() {
   local loss=1%
   [ "$FABRIC" != rxe ] || loss=0.1%
@@ -44,6 +46,8 @@ client-removed-write write endless client remove
 server-removed-post post endless server remove
 client-removed-post post endless client remove
 mended-write write whole nobody nothing
+ssh-write ssh whole nobody nothing
+ssh-killed-write ssh endless client kill_client
 END
 }
 
@@ -93,6 +97,9 @@ mend_remove() {
   rdma link add "${FABRIC}0" type "$FABRIC" netdev eth0
 }
 
+kill_client() { kill -KILL "$pid"; }
+mend_kill_client() { :; }
+
 is_mine() { case $strikes in "$side" | both) ;; *) false ;; esac }
 strike() {
   if is_mine; then
@@ -139,10 +146,61 @@ mend() {
   wait_for exists "$name.client.mended"
 }
 
+# An sshd for nobody but the holder of a key that is made here, which the client gets.
+start_sshd() {
+  mkdir -p ssh /run/sshd
+  ssh-keygen -q -t ed25519 -N '' -f ssh/host
+  ssh-keygen -q -t ed25519 -N '' -f ssh/client
+  # Where root has no password, sshd takes "*" for that, and "!" for a locked account.
+  sed -i 's/^root:[^:]*:/root:*:/' /etc/shadow
+  printf '%s\n' "ListenAddress $SERVER_ADDR:$SSH_PORT" "HostKey $PWD/ssh/host" "AuthorizedKeysFile $PWD/ssh/client.pub" \
+    'StrictModes no' 'PermitRootLogin prohibit-password' 'PasswordAuthentication no' 'UsePAM no' 'PidFile none' > ssh/sshd_config
+  /usr/sbin/sshd -D -e -f "$PWD/ssh/sshd_config" 2> "$shared/sshd.log" &
+  sshd_pid=$!
+  echo "[$SERVER_ADDR]:$SSH_PORT $(< ssh/host.pub)" > "$shared/known_hosts"
+  cp ssh/client "$shared/identity"
+  wait_for grep -qs listening "$shared/sshd.log"
+}
+
+# The far end of a client's -e. What is left of it SLACK_MS after the client's end is left for good.
+serve_by_ssh() {
+  local status=0 start
+  start_sshd
+  put "$name.ready" "$SERVER_ADDR"
+  wait_for exists "$name.client"
+  read_clock
+  start=$now_ms
+  wait_for no_server_or_too_late
+  read_clock
+  if is_server_there; then status=left; fi
+  pgrep -af 'serve --control' >> "$shared/$name.server.log"
+  put "$name.server" $status $((now_ms - start))
+  kill "$sshd_pid"
+  wait "$sshd_pid"
+  rm -r ssh
+}
+is_server_there() { pgrep -f 'serve --control' > /dev/null; }
+no_server_or_too_late() {
+  read_clock
+  ! is_server_there || [ $now_ms -gt $((start + HANG_MS)) ]
+}
+
+# Sets by: what has -e reach the server's host, without any file of the user's.
+log_in() {
+  cp "$shared/identity" "$shared/known_hosts" .
+  chmod 600 identity
+  by=(-e "ssh -F none -p $SSH_PORT -i $PWD/identity -o IdentitiesOnly=yes -o BatchMode=yes -o UserKnownHostsFile=$PWD/known_hosts"
+    --remote-program "$RDMAPUT")
+}
+
 serve_case() { # COMMAND
   local pid sink=(--region 16M --ticket "$shared/$name.ticket" --dump "$name.received")
   if [ "$1" = write ]; then sink=("$name.received"); fi
   wait_for exists "$name.begins"
+  if [ "$1" = ssh ]; then
+    serve_by_ssh
+    return
+  fi
   "$RDMAPUT" serve -v --once --wait 25s --bind $SERVER_ADDR --port 0 --timeout "$timeout" --ready-file "$shared/$name.ready" \
     --json-file "$shared/$name.server.json" \
     "${sink[@]}" 2> "$shared/$name.server.log" &
@@ -159,17 +217,21 @@ feed() {
 }
 
 send_case() { # COMMAND LENGTH
-  local pid what to log=$name.trace
+  local pid what to log=$name.trace command=$1 by=(--wait 20s)
   put "$name.begins"
   wait_for exists "$name.ready"
   read -r to < "$shared/$name.ready"
   if [ "$1" = post ]; then to=$(< "$shared/$name.ticket"); fi
   case $1-$2 in
     *-whole) what=(-) ;;
-    write-*) what=(--sparse=never large) ;;
+    write-* | ssh-*) what=(--sparse=never large) ;;
     post-*) what=(--segments-from list) ;;
   esac
-  "$RDMAPUT" "$1" --trace --wait 20s --timeout "$timeout" --json-file "$shared/$name.client.json" "${what[@]}" "$to" \
+  if [ "$1" = ssh ]; then
+    log_in
+    command=write to=root@$to/$PWD/$name.received
+  fi
+  "$RDMAPUT" "$command" --trace "${by[@]}" --timeout "$timeout" --json-file "$shared/$name.client.json" "${what[@]}" "$to" \
     < <(feed) > "$shared/$name.out" 2> "$log" &
   pid=$!
   wait_for moves_or_is_gone "$log" $pid
