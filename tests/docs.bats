@@ -2,7 +2,7 @@
 #
 # An example is a block of README.md below a line "<!-- example: NAME -->", or a display of a man page
 # below a line '.\" example: NAME'. It runs with sh -e in a directory of its own that holds disk.img,
-# log and dir/, with ADDR set and rdmaput on PATH.
+# log and dir/, with ADDR set, and rdmaput and a stand-in for ssh to host2 on PATH.
 # shellcheck disable=SC2154 # lib/common.bash and bats set what is used here
 
 load lib/common
@@ -34,10 +34,13 @@ example() {
   esac
 }
 
-# Lets examples find the program.
+# Lets examples find the program, and an ssh to host2, which is a directory.
 put_on_path() {
-  mkdir "$BATS_TEST_TMPDIR/bin"
+  mkdir "$BATS_TEST_TMPDIR/bin" "$BATS_TEST_TMPDIR/host2"
   ln -s "$(realpath "$RDMAPUT")" "$BATS_TEST_TMPDIR/bin/rdmaput"
+  # shellcheck disable=SC2016 # for the other shell
+  printf '%s\n' '#!/bin/sh' 'cd "${0%/*}/../$1" && shift && exec sh -c "$*"' > "$BATS_TEST_TMPDIR/bin/ssh"
+  chmod +x "$BATS_TEST_TMPDIR/bin/ssh"
 }
 
 # FILE NAME - runs it; what it has started in the background ends with it
