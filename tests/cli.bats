@@ -60,14 +60,14 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   local common=(--help --json --json-file --quiet --timeout --trace --usage --verbose --version)
   assert_equal "$(options_in_help devices)" "$(in_order "${common[@]}")"
   assert_equal "$(options_in_help write)" "$(in_order "${common[@]}" \
-    --bind --exchange --exchange-port --literal --map --null --plan --port --preserve --progress --progress-fd --resume \
-    --retry --secret-file --segments-from --sparse --sync --to --tos --wait)"
+    --bind --exchange --exchange-port --literal --map --null --plan --port --preserve --progress --progress-fd --remote-program --resume \
+    --retry --rsh --secret-file --segments-from --sparse --sync --to --tos --wait)"
   assert_equal "$(options_in_help post)" "$(in_order "${common[@]}" \
     --bind --context --flags --literal --null --port --progress --progress-fd --remote-addr --retry --rkey --segments-from --tos --wait)"
   assert_equal "$(options_in_help check)" "$(in_order "${common[@]}" \
     --bind --duration --format --max-latency --min-bandwidth --percentile --port --quick --secret-file --tos --wait)"
   assert_equal "$(options_in_help serve)" "$(in_order "${common[@]}" \
-    --allow --bind --discard --dump --exchange-port --in-place --keep-partial --map \
+    --allow --bind --control --discard --dump --exchange-port --in-place --keep-partial --map \
     --max-memory --max-sessions --no-check --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
 }
 
@@ -164,7 +164,7 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
 @test "options of later releases are refused with 64" {
   local option
   make_file a 10
-  for option in --connections=2 --direct --rsh=ssh; do
+  for option in --connections=2 --direct; do
     refused 64 "${option%%=*}" write "$option" a host
   done
 }

@@ -410,7 +410,7 @@ far_end_is() {
   # A client whose host has vanished does not end standard input.
   wait_process "$process_pid" 5
   assert_equal "$process_status" 75
-  assert_file_contains "$process_err" 'no client came within 1.7 s'
+  assert_file_contains "$process_err" 'no transfer began within 1.7 s'
 }
 
 # ---- the terminal ----------------------------------------------------------------------------------
