@@ -501,10 +501,16 @@ void remote_end(struct remote *remote, struct error *err)
     if ((err->class != ERROR_TEMPORARY && err->class != ERROR_UNAVAILABLE) || status == -1)
         return;
     enum error_class class = class_of(status);
-    if (class == ERROR_NONE || class == ERROR_TEMPORARY || class == err->class)
-        return;
-    err->class = class;
-    error_append(err, "; the server ended with status %d", WEXITSTATUS(status));
+    if (class != ERROR_NONE && class != ERROR_TEMPORARY && class != err->class) {
+        err->class = class;
+        error_append(err, "; the server ended with status %d", WEXITSTATUS(status));
+    } else if (WIFSIGNALED(status)) {
+        error_append(err, "; '%s' was killed by signal %d", remote->job->command[0],
+                     WTERMSIG(status));
+    } else if (class == ERROR_NONE && WEXITSTATUS(status) != 0) {
+        error_append(err, "; '%s' ended with status %d", remote->job->command[0],
+                     WEXITSTATUS(status));
+    }
 }
 
 /* ---- the start ------------------------------------------------------------------------------- */

@@ -319,6 +319,25 @@ far_end_is() {
   done
 }
 
+@test "what the server fails of is the status where the connection breaks, and a status of the command is told" {
+  make_rsh rsh shift 'cd "$here/far"' 'sh -c "$*"' '[ ! -e "$here/status" ] || exit "$(cat "$here/status")"'
+  local end
+  while read -r -a end; do
+    rm -f pipe
+    start_fed_put
+    echo "${end[0]}" > status
+    kill -KILL "$(tail -n 1 far-pids)"
+    wait_put
+    assert_equal "$process_status" "${end[1]}"
+    assert_file_contains "$client_err" "bytes were acknowledged; ${end[*]:2}"
+    assert_nothing_left
+    exec {feed}>&-
+  done << 'END'
+74 74 the server ended with status 74
+255 75 './rsh' ended with status 255
+END
+}
+
 @test "a connection of the command that breaks ends both ends" {
   # The far end's standard input comes through a process that can be killed.
   make_rsh rsh shift 'cd "$here/far"' 'mkfifo "$here/through"' 'cat <&3 > "$here/through" 3<&- &' \
