@@ -263,15 +263,9 @@ int64_t delivery_progressed(void *context, uint64_t bytes, size_t committed)
 {
     struct delivery *delivery = context;
     struct progress_state *state = &delivery->state;
-    const struct plan *plan = delivery->many ? NULL : delivery->objects[0].plan;
     state->bytes = bytes;
     state->objects = committed;
     state->of_objects = delivery->order_count;
-    /* Of many, each file's size is known only once it is opened. */
-    if (delivery->many)
-        state->total = PROGRESS_UNKNOWN;
-    else if (plan)
-        state->total = plan_bytes(plan);
     return progress_note(delivery->progress, state);
 }
 
@@ -317,7 +311,15 @@ void delivery_describe(const struct delivery *delivery, struct json_object *docu
 int delivery_check(struct delivery *delivery, struct error *err)
 {
     struct sender_object ignored;
-    return delivery->many ? 0 : delivery_open(delivery, 0, &ignored, err);
+    /* Of many, each file's size is known only once it is opened. */
+    delivery->state.total = PROGRESS_UNKNOWN;
+    if (delivery->many)
+        return 0;
+    if (delivery_open(delivery, 0, &ignored, err) < 0)
+        return -1;
+    /* Once it is sent, the plan is the loader's. */
+    delivery->state.total = plan_bytes(delivery->objects[0].plan);
+    return 0;
 }
 
 /* What may be gone of a stream cannot be sent again: it has failed of what the session did. */

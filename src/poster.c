@@ -399,13 +399,14 @@ static bool loading(const struct poster *poster)
 
 static int transfer(struct poster *poster, struct error *err)
 {
+    /* While there is a load, the plan is the loader's. */
+    const uint64_t total = plan_bytes(poster->job->plan);
     for (;;) {
         if (endpoint_heed_stop(&poster->endpoint, STAGE_COMPLETION, err) < 0 ||
             take_loads(poster, err) < 0)
             return -1;
         load_more(poster);
-        int64_t moment = poster->job->progressed(poster->writer.bytes_retired,
-                                                 plan_bytes(poster->job->plan));
+        int64_t moment = poster->job->progressed(poster->writer.bytes_retired, total);
         bool due = poster->writer.used > 0;
         if (poster->loaded_all && !loading(poster) && !due)
             return 0;

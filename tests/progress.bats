@@ -18,7 +18,7 @@ start_on_terminal() {
 }
 shows() { has_text terminal "$1"; }
 
-# bats test_tags=fast
+# bats test_tags=fast,threads
 @test "a terminal shows bytes and rate of a pipe, and the line goes in the end" {
   start_server out/f
   start_on_terminal write - "$dest"
@@ -116,10 +116,13 @@ shows() { has_text terminal "$1"; }
   stop_server
 }
 
+# bats test_tags=threads
 @test "post shows how far it is, too" {
   make_file a 1200000
   start_server --region 2M --ticket ticket
   rdmaput post --progress-fd 9 a "$(< ticket)" 9> told
   jq -se 'last | .acknowledged_bytes == 1200000 and .total_bytes == 1200000' told
+  rdmaput post --progress-fd 9 - "$(< ticket)" < a 9> told
+  jq -se 'last | .acknowledged_bytes == 1200000' told
   stop_server
 }
