@@ -1,5 +1,6 @@
 # hosts.bats - between two hosts, over the fabric of RDMAPUT_TEST_FABRIC, rxe or siw
 # bats file_tags=pair
+# shellcheck disable=SC2154 # lib sets elapsed_ms
 load lib
 
 setup_file() { run_pair "${RDMAPUT_TEST_FABRIC:?is to be rxe or siw}"; }
@@ -89,5 +90,6 @@ teardown() { show_pair; }
 @test "write -e ssh is killed in mid-transfer, and nothing of it is left there" {
   assert_ended ssh-killed-write client 137
   assert_ended ssh-killed-write server 0
+  [ "$elapsed_ms" -le 10000 ] || fail "the server took $elapsed_ms ms to end"
   assert_nothing_left ssh-killed-write
 }

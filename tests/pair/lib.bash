@@ -51,8 +51,14 @@ ssh-killed-write ssh endless client kill_client
 END
 }
 
-# LENGTH - the --timeout of a case. What ends by it is to do so soon.
-timeout_ms() { if [ "$1" = endless ]; then echo 2000; else echo 10000; fi; }
+# COMMAND LENGTH - the --timeout of a case. What ends by it is to do so soon; a login takes its time here.
+timeout_ms() {
+  case $1-$2 in
+    ssh-*) echo 60000 ;;
+    *-endless) echo 2000 ;;
+    *) echo 10000 ;;
+  esac
+}
 
 # ---- in both guests --------------------------------------------------------------------------
 
@@ -154,15 +160,15 @@ start_sshd() {
   # Where root has no password, sshd takes "*" for that, and "!" for a locked account.
   sed -i 's/^root:[^:]*:/root:*:/' /etc/shadow
   printf '%s\n' "ListenAddress $SERVER_ADDR:$SSH_PORT" "HostKey $PWD/ssh/host" "AuthorizedKeysFile $PWD/ssh/client.pub" \
-    'StrictModes no' 'PermitRootLogin prohibit-password' 'PasswordAuthentication no' 'UsePAM no' 'PidFile none' > ssh/sshd_config
-  /usr/sbin/sshd -D -e -f "$PWD/ssh/sshd_config" 2> "$shared/sshd.log" &
+    'StrictModes no' 'PermitRootLogin prohibit-password' 'PasswordAuthentication no' 'UsePAM no' 'UseDNS no' 'PidFile none' > ssh/sshd_config
+  /usr/sbin/sshd -D -e -f "$PWD/ssh/sshd_config" 2> "$shared/$name.sshd.log" &
   sshd_pid=$!
   echo "[$SERVER_ADDR]:$SSH_PORT $(< ssh/host.pub)" > "$shared/known_hosts"
   cp ssh/client "$shared/identity"
-  wait_for grep -qs listening "$shared/sshd.log"
+  wait_for grep -qs listening "$shared/$name.sshd.log"
 }
 
-# The far end of a client's -e. What is left of it SLACK_MS after the client's end is left for good.
+# The far end of a client's -e. What is left of it HANG_MS after the client's end is left for good.
 serve_by_ssh() {
   local status=0 start
   start_sshd
@@ -189,7 +195,7 @@ no_server_or_too_late() {
 log_in() {
   cp "$shared/identity" "$shared/known_hosts" .
   chmod 600 identity
-  by=(-e "ssh -F none -p $SSH_PORT -i $PWD/identity -o IdentitiesOnly=yes -o BatchMode=yes -o UserKnownHostsFile=$PWD/known_hosts"
+  by=(-e "ssh -F none -o KexAlgorithms=curve25519-sha256 -p $SSH_PORT -i $PWD/identity -o IdentitiesOnly=yes -o BatchMode=yes -o UserKnownHostsFile=$PWD/known_hosts"
     --remote-program "$RDMAPUT")
 }
 
@@ -242,7 +248,7 @@ send_case() { # COMMAND LENGTH
 }
 
 run_case() { # NAME COMMAND LENGTH SIDE FAULT...
-  name=$1 strikes=$4 ahead=no fault=("${@:5}") timeout=$(timeout_ms "$3")ms
+  name=$1 strikes=$4 ahead=no fault=("${@:5}") timeout=$(timeout_ms "$2" "$3")ms
   if [ "${fault[0]}" = ahead ]; then ahead=yes fault=("${fault[@]:1}"); fi
   if [ "$strikes" = nobody ]; then put "$name.struck"; fi
   strike_ahead
@@ -348,12 +354,13 @@ show_pair() {
   tail -n 5 "$BATS_FILE_TMPDIR"/*.log
 }
 
-# CASE SIDE STATUS TEXT... - how it ended, after no more than its timeout and a bit, and what it says
+# CASE SIDE STATUS TEXT... - how it ended, after no more than its timeout and a bit, and what it says; sets
+# elapsed_ms
 assert_ended() {
-  local ended=$BATS_FILE_TMPDIR/shared/$1.$2 ended_with elapsed_ms most length text
+  local ended=$BATS_FILE_TMPDIR/shared/$1.$2 ended_with most command length text
   looked_at=$1
-  length=$(list_cases | awk -v name="$1" '$1 == name { print $3 }')
-  most=$(timeout_ms "$length")
+  read -r command length < <(list_cases | awk -v name="$1" '$1 == name { print $2, $3 }')
+  most=$(timeout_ms "$command" "$length")
   [ -e "$ended" ] || fail "$1: the $2 did not end"
   read -r ended_with elapsed_ms < "$ended"
   echo "# deadline: $FABRIC: $1: $2: status $ended_with after $elapsed_ms ms of $most" >&3
