@@ -219,27 +219,36 @@ int client_parse_places(const char *peer, char *lines, struct client_places *pla
     return 0;
 }
 
-static bool is_near(const struct address *address)
+/* As subnet_is_near. The zone of an address may be none of this host's. */
+static int is_near(const struct address *address, struct error *err)
 {
     struct sockaddr_storage addr;
-    struct error ignored = {.class = ERROR_NONE};
-    return client_parse_bind(address->host, &addr, &ignored) == 0 &&
-           subnet_is_near((const struct sockaddr *)&addr, &ignored) == 1;
+    struct error failed = {.class = ERROR_NONE};
+    if (client_parse_bind(address->host, &addr, &failed) == 0)
+        return subnet_is_near((const struct sockaddr *)&addr, err);
+    if (failed.class == ERROR_USAGE)
+        return 0;
+    *err = failed;
+    return -1;
 }
 
 /* A host tells all its addresses: one of a network that is not this host's may take its time to be
  * found out as such. */
-static void order_places(const struct client_places *places,
-                         const struct address *order[WIRE_MAX_ADDRESSES])
+static int order_places(const struct client_places *places,
+                        const struct address *order[WIRE_MAX_ADDRESSES], struct error *err)
 {
-    bool near[WIRE_MAX_ADDRESSES];
+    int near[WIRE_MAX_ADDRESSES];
     unsigned count = 0;
-    for (unsigned i = 0; i < places->count; i++)
-        near[i] = is_near(&places->addresses[i]);
+    for (unsigned i = 0; i < places->count; i++) {
+        near[i] = is_near(&places->addresses[i], err);
+        if (near[i] < 0)
+            return -1;
+    }
     for (int wanted = 1; wanted >= 0; wanted--)
         for (unsigned i = 0; i < places->count; i++)
             if (near[i] == wanted)
                 order[count++] = &places->addresses[i];
+    return 0;
 }
 
 int client_connect_places(const struct client_places *places, const struct client_target *target,
@@ -248,7 +257,8 @@ int client_connect_places(const struct client_places *places, const struct clien
 {
     struct error first = {.class = ERROR_NONE};
     const struct address *order[WIRE_MAX_ADDRESSES];
-    order_places(places, order);
+    if (order_places(places, order, err) < 0)
+        return -1;
     for (unsigned i = 0; i < places->count; i++) {
         struct error cause = {.class = ERROR_NONE};
         struct client_target there = *target;

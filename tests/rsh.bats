@@ -166,6 +166,13 @@ has_part() { [ -s "$(echo far/.large.rdmaput-part-*)" ]; }
   assert_same a far/x
 }
 
+@test "an address of the far end that says nothing here is passed over" {
+  make_rsh rsh shift 'cd "$here/far"' 'sh -c "$*" | sed -u "s/^rdmaput-control.*/&\n[fe80::1%nosuch]:7475/"'
+  run put a host/x
+  assert_run 0
+  assert_same a far/x
+}
+
 # ---- usage -------------------------------------------------------------------------------------
 
 @test "what does not go with -e is a usage error that says so" {
