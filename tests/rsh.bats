@@ -260,7 +260,7 @@ far_end_is() {
 @test "a command that hangs ends in time, and nothing of it is left: 75" {
   local line
   for line in 'exec sleep 600' 'printf rdmaput-control; exec sleep 600' 'exec >&-; exec sleep 600' \
-    'trap "" TERM; while :; do echo x >&2; sleep 0.05; done'; do
+    'trap "" TERM; while :; do sleep 0.05; done'; do
     make_rsh other 'echo $$ >> "$here/far-pids"' "$line"
     run within $((300 + RSH_SLACK_MS)) put -q --timeout 300ms -e ./other a host/x
     assert_run 75 'rdmaput: host: '
@@ -288,6 +288,24 @@ far_end_is() {
   wait_put
   assert_equal "$process_status" 137
   assert_nothing_left
+}
+
+@test "a client that is killed before it has connected leaves no server waiting for it" {
+  make_rsh rsh shift 'cd "$here/far"' 'exec sh -c "$*" > "$here/answer"'
+  start_put early a host/x
+  wait_for test -s answer
+  kill -KILL "$client_pid"
+  wait_put
+  WAIT_LIMIT=5 wait_for far_ends_are_gone
+  assert_dir_holds far
+  # A login that hangs does not look at its standard input.
+  make_rsh rsh 'echo $$ > "$here/far-pids"' 'exec sleep 600'
+  : > far-pids
+  start_put login a host/x
+  wait_for test -s far-pids
+  kill -KILL "$client_pid"
+  wait_put
+  WAIT_LIMIT=5 wait_for far_ends_are_gone
 }
 
 @test "a signal ends both ends" {
