@@ -259,9 +259,9 @@ static void pass_on(const struct trial *trial, const struct process *process, in
     FILE *record = options.told_fd < 0 ? NULL : open_memstream(&text, &len);
     if (!record)
         return;
-    fprintf(record, "process\t%d\t%s\t%s %u\t%s\n%s", status, process->command,
+    fprintf(record, "process\t%d\t%s %u %s\t%s\n%s", status,
             trial->function ? trial->function : "nothing", trial->nth, process->told,
-            content(process->told, NULL));
+            process->command, content(process->told, NULL));
     fclose(record);
     if (write(options.told_fd, text, len) != (ssize_t)len)
         die("what was told");

@@ -1,13 +1,13 @@
-# documents.jq - what the processes of a test told as JSON, held against $schema and against how they
-# ended. Input (jq -Rn): for each process a line "process", its exit status and its command line, with
-# tabs between, and below it what it wrote. Prints a line for each thing that is wrong.
+# documents.jq - what processes told as JSON, held against $schema and against how they ended. Input
+# (jq -Rn): for each process a line "process", its exit status, the test and its command line, with tabs
+# between, and below it what it wrote. Prints a line for each thing that is wrong.
 include "schema";
 
 def processes:
   reduce inputs as $line ([];
     if $line | startswith("process\t") then
       ($line / "\t") as $words
-      | . + [{status: ($words[1] | tonumber), words: $words[2:], lines: []}]
+      | . + [{status: ($words[1] | tonumber), test: $words[2], words: $words[3:], lines: []}]
     else
       .[-1].lines += [$line]
     end);
@@ -52,4 +52,4 @@ processes[]
 | .documents = [.lines[] | . as $line | try fromjson catch "not JSON: \($line[:200])"]
 | (.documents[] | document_faults($schema[0])),
   (.documents |= map(objects) | if .words[0] == "serve" then server_faults else client_faults end)
-| "\(.) (status \($process.status) of rdmaput \($process.words | join(" ")[:200]))"
+| "\(.) (\($process.test): status \($process.status) of rdmaput \($process.words | join(" ")[:200]))"

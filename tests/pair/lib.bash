@@ -377,7 +377,7 @@ assert_told() {
   local command=$2 faults
   if [ "$command" = client ]; then command=${1##*-}; fi
   faults=$(
-    printf 'process\t%s\t%s\t--once\n' "$3" "${command/server/serve}"
+    printf 'process\t%s\t%s\t%s\t--once\n' "$3" "$1" "${command/server/serve}"
     cat "$BATS_FILE_TMPDIR/shared/$1.$2.json"
   ) && faults=$(find_document_faults <<< "$faults") || fail "$1: no document of the $2"
   [ -z "$faults" ] || fail "$1: the $2: $faults"
