@@ -323,10 +323,9 @@ int cmd_post(int argc, char **argv, struct error *err)
     options_progress_init(&arguments.progress);
     if (options_parse(&argp, argc, argv, &arguments, err) < 0)
         return -1;
-    if (options_common_apply(&arguments.common, "post", NULL, &document, err) < 0)
-        return -1;
     int rc = -1;
-    if (find_region(&arguments, &region, err) == 0 &&
+    if (options_common_apply(&arguments.common, "post", NULL, &document, err) == 0 &&
+        find_region(&arguments, &region, err) == 0 &&
         options_parse_segments(&arguments.segments, arguments.positional.items,
                                arguments.positional.count, &content.list, err) == 0 &&
         open_content(&content, err) == 0)

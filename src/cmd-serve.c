@@ -438,11 +438,11 @@ int cmd_serve(int argc, char **argv, struct error *err)
     if (options_parse(&argp, argc, argv, &arguments, err) < 0)
         return -1;
     struct json_object *ignored;
-    if (options_common_apply(&arguments.common, "serve", data_on_stdout(&arguments), &ignored,
-                             err) < 0)
-        return -1;
     struct sink *sink = NULL;
-    int rc = find_secret(&arguments, &secret, &known, err);
+    int rc = options_common_apply(&arguments.common, "serve", data_on_stdout(&arguments), &ignored,
+                                  err);
+    if (rc == 0)
+        rc = find_secret(&arguments, &secret, &known, err);
     if (rc == 0) {
         sink = make_sink(&arguments, &region, err);
         rc = sink ? serve(&arguments, known, sink, region, err) : -1;

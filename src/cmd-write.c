@@ -446,6 +446,17 @@ static int load_secret_and_deliver(const struct arguments *arguments, struct del
     return rc;
 }
 
+static int prepare(const struct arguments *arguments, struct delivery *delivery, struct error *err)
+{
+    const struct options_arguments *positional = &arguments->positional;
+    if (delivery_parse_destination(delivery, err) < 0 ||
+        options_parse_segments(&arguments->segments, positional->items, positional->count,
+                               &delivery->list, err) < 0 ||
+        delivery_list(delivery, err) < 0)
+        return -1;
+    return delivery_check(delivery, err);
+}
+
 int cmd_write(int argc, char **argv, struct error *err)
 {
     struct arguments arguments = {.dest = NULL};
@@ -454,9 +465,8 @@ int cmd_write(int argc, char **argv, struct error *err)
     if (options_parse(&argp, argc, argv, &arguments, err) < 0)
         return -1;
     struct json_object *document;
-    if (options_common_apply(&arguments.common, "write", arguments.plan_only ? "the plan" : NULL,
-                             &document, err) < 0)
-        return -1;
+    int rc = options_common_apply(&arguments.common, "write",
+                                  arguments.plan_only ? "the plan" : NULL, &document, err);
     struct progress progress;
     progress_init(&progress, arguments.progress.when, arguments.progress.fd);
     struct delivery delivery = {.dest = arguments.dest,
@@ -469,11 +479,9 @@ int cmd_write(int argc, char **argv, struct error *err)
     document_add_text(document, "destination", arguments.dest);
     if (arguments.plan_only)
         document_add_flag(document, "plan_only", true);
-    int rc = -1;
-    if (delivery_parse_destination(&delivery, err) == 0 &&
-        options_parse_segments(&arguments.segments, arguments.positional.items,
-                               arguments.positional.count, &delivery.list, err) == 0 &&
-        delivery_list(&delivery, err) == 0 && delivery_check(&delivery, err) == 0)
+    if (rc == 0)
+        rc = prepare(&arguments, &delivery, err);
+    if (rc == 0)
         rc = arguments.plan_only ? print_plans(&delivery, err)
                                  : load_secret_and_deliver(&arguments, &delivery, err);
     delivery_describe(&delivery, document);
