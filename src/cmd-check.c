@@ -66,14 +66,15 @@ struct check {
 /* ---- the command line -------------------------------------------------------------------------- */
 
 static const struct argp_option options[] = {
-    {"format", KEY_FORMAT, "FORMAT", 0,
-     "How what was found is printed: human, json (as --json does), tap (version 13) or junit", 10},
+    {"format", KEY_FORMAT, "human|json|tap|junit", 0,
+     "How what was found is printed: in lines, as --json does, as TAP (version 13), or as JUnit's XML",
+     10},
     {"min-bandwidth", KEY_MIN_BANDWIDTH, "RATE", 0,
      "With HOST: less than that has failed (90Gb/s, 10GB/s, 9GiB/s)", 10},
     {"max-latency", KEY_MAX_LATENCY, "TIME", 0,
      "With HOST: more than that for a round trip has failed (10us)", 10},
-    {"percentile", KEY_PERCENTILE, "P", 0,
-     "The latency that counts: of so many of a hundred round trips, 50, 99 or 99.9 (50)", 10},
+    {"percentile", KEY_PERCENTILE, "50|99|99.9", 0,
+     "The latency that counts: that of so many of a hundred round trips (50)", 10},
     {"duration", KEY_DURATION, "TIME", 0,
      "With HOST: measure latency and bandwidth for so long each (2s)", 10},
     {"quick", KEY_QUICK, NULL, 0, "With HOST: measure each for a quarter of a second at most", 10},
@@ -186,7 +187,12 @@ static const struct argp argp = {
         "writes of many kinds, which the server compares, and measures latency and "
         "bandwidth.\n\n"
         "Exits with 0 when nothing failed, with 1 when something did, and with 69 when this host has "
-        "no RDMA device.",
+        "no RDMA device.\n"
+        "\n"
+        "Examples:\n"
+        "  rdmaput check\n"
+        "  rdmaput check --min-bandwidth 90Gb/s --max-latency 10us HOST\n"
+        "  rdmaput check --quick --format=junit HOST > check.xml",
     .children = children,
 };
 
@@ -383,7 +389,8 @@ int cmd_check(int argc, char **argv, struct error *err)
     struct arguments arguments = {.format = FORMAT_HUMAN};
     struct check check = {.arguments = &arguments, .start = clock_now()};
     options_common_init(&arguments.common);
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (options_parse(&argp, argc, argv, &arguments, err) < 0)
+        return -1;
     if (arguments.format == FORMAT_JSON)
         arguments.common.json = true;
     if (options_common_apply(&arguments.common, "check", NULL, &check.document, err) < 0)

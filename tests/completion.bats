@@ -98,6 +98,7 @@ assert_completes() {
   assert_offers bash write --map= '=>' auto never
   assert_offers bash write --map '' '=>' auto never
   assert_offers bash write --progress=al '=>' always
+  assert_offers bash check --format= '=>' human json tap junit
   assert_offers bash --trace wr '=>' write
 }
 

@@ -7,7 +7,7 @@ load lib/common
 lib=$BATS_TEST_DIRNAME/lib
 schema=$BATS_TEST_DIRNAME/../share/rdmaput.schema.json
 page=$BATS_TEST_DIRNAME/../man/rdmaput-json.5
-commands=(write post serve devices)
+commands=(write post serve check devices)
 
 setup() {
   common_setup
@@ -99,6 +99,13 @@ write_samples() {
  "objects": [{"committed": false, "error": {"kind": "storage", "message": "m"}}], $connection}
 {"version": 1, "program": "rdmaput 0.1.0", "command": "serve", "role": "post", "exit_status": 0, "error": null,
  "sink": "s", "duration_ns": 5, $connection}
+{"version": 1, "program": "rdmaput 0.1.0", "command": "serve", "role": "check", "exit_status": 0, "error": null,
+ "sink": "s", "duration_ns": 5, "writes_right": 1, "writes_wrong": 0, "echoes": 1, $connection}
+{"version": 1, "program": "rdmaput 0.1.0", "command": "check", "exit_status": 0, "error": null,
+ "counts": {"ok": 0, "warning": 0, "skipped": 0, "failed": 0}, "findings": []}
+{"version": 1, "program": "rdmaput 0.1.0", "command": "check", "exit_status": 0, "error": null, "target": "h",
+ "counts": {"ok": 1, "warning": 0, "skipped": 0, "failed": 0}, "figures": {},
+ "findings": [{"name": "size-1", "result": "ok", "message": "m"}], $connection}
 {"version": 1, "program": "rdmaput 0.1.0", "command": "devices", "exit_status": 0, "error": null, "devices": []}
 {"version": 1, "program": "rdmaput 0.1.0", "command": "serve", "exit_status": 69,
  "error": {"kind": "unavailable", "message": "m"}}
@@ -184,6 +191,7 @@ page_fields() {
   rdmaput write --json a "$dest/a" >> printed
   rdmaput write --json-file plan -n a "$dest/a"
   run rdmaput write --json-file mixed a a@@ missing "$dest/"
+  rdmaput check --json --quick "$dest" >> printed
   run rdmaput write --json-file refused a "$dest/b"
   assert_equal "$status" 73
   make_file b 10
@@ -192,10 +200,12 @@ page_fields() {
   stop_server
   run rdmaput write --json-file nobody a "$dest/a"
   assert_equal "$status" 69
+  run rdmaput check --json-file failing "$dest"
+  assert_equal "$status" 1
   start_server --once --json-file region --region 1M --ticket ticket
   rdmaput post --json a "$(< ticket)" >> printed
   wait_server
-  cat sessions plan mixed refused partly nobody region >> printed
+  cat sessions plan mixed refused partly nobody failing region >> printed
   for command in "${commands[@]}"; do
     schema_fields "$command" | grep -v '^\.error\.' > in-schema
     with_schema -r --arg command "$command" \
@@ -217,7 +227,7 @@ page_fields() {
   make_file a 1000
   mkdir out
   start_server out
-  for command in devices "write a $dest/a" "write missing $dest/a" 'post a rdmaput1,127.0.0.1,7475,0x7f00,0x12,4096'; do
+  for command in devices check "check --quick $dest" "write a $dest/a" "write missing $dest/a" 'post a rdmaput1,127.0.0.1,7475,0x7f00,0x12,4096'; do
     # shellcheck disable=SC2086
     run --separate-stderr rdmaput $command --json
     assert_equal ${#lines[@]} 1
@@ -346,6 +356,7 @@ assert_losses() {
   mkdir out
   assert_lost "$RDMAPUT" devices
   assert_lost "$RDMAPUT" devices --json
+  lost_status=1 assert_lost "$RDMAPUT" check 127.0.0.1:1
   assert_lost "$RDMAPUT" write -n a host
   start_server out
   assert_lost "$RDMAPUT" write --json a "$dest/a"

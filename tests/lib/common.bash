@@ -288,7 +288,7 @@ want_document() {
   for ((at = 1; at < $#; at++)); do
     if [ "${*:at:1}" != "$RDMAPUT" ]; then continue; fi
     words=("${@:at+1}")
-    [[ ${words-} =~ ^[a-z]+$ && " ${words[*]} " != *' '@(--json*|--help|--usage|--version|-V)' '* ]] || return 0
+    [[ ${words-} =~ ^[a-z]+$ && " ${words[*]} " != *' '@(--json*|--format=json|--help|--usage|--version|-V)' '* ]] || return 0
     wanted=("${@:1:at}" "${words[0]}" --json-file "$documents/$BASHPID" "${words[@]:1}")
     printf '\t%s' "${words[@]//[[:cntrl:]]/?}" > "$documents/$BASHPID.words"
     return
