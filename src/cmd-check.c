@@ -384,23 +384,30 @@ static int run(struct check *check, struct error *err)
     return rc < 0 ? -1 : sum_up(check, err);
 }
 
+/* With the document begun. */
+static int check_and_tell(struct check *check, struct error *err)
+{
+    if (check->arguments->format == FORMAT_HUMAN && !document_takes_stdout())
+        check->findings.added = print_line;
+    check->findings.context = check;
+    check->colour = findings_human_wants_colour(stdout);
+    int rc = run(check, err);
+    findings_free(&check->findings);
+    return rc;
+}
+
 int cmd_check(int argc, char **argv, struct error *err)
 {
     struct arguments arguments = {.format = FORMAT_HUMAN};
     struct check check = {.arguments = &arguments, .start = clock_now()};
+    int rc = -1;
     options_common_init(&arguments.common);
     if (options_parse(&argp, argc, argv, &arguments, err) < 0)
         return -1;
     if (arguments.format == FORMAT_JSON)
         arguments.common.json = true;
-    if (options_common_apply(&arguments.common, "check", NULL, &check.document, err) < 0)
-        return -1;
-    if (arguments.format == FORMAT_HUMAN && !document_takes_stdout())
-        check.findings.added = print_line;
-    check.findings.context = &check;
-    check.colour = findings_human_wants_colour(stdout);
-    int rc = run(&check, err);
-    findings_free(&check.findings);
+    if (options_common_apply(&arguments.common, "check", NULL, &check.document, err) == 0)
+        rc = check_and_tell(&check, err);
     free(arguments.positional.items);
     return rc;
 }
