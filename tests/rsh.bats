@@ -320,6 +320,7 @@ far_end_is() {
     exec {feed}>&-
   done
   make_rsh rsh 'echo $$ >> "$here/far-pids"' 'exec sleep 600'
+  rm far-pids # of those before
   start_put early a host/x
   wait_for test -s far-pids
   kill -INT "$client_pid"
