@@ -359,6 +359,8 @@ assert_losses() {
   lost_status=1 assert_lost "$RDMAPUT" check 127.0.0.1:1
   assert_lost "$RDMAPUT" write -n a host
   start_server out
+  assert_lost "$RDMAPUT" check --quick "$dest"
+  assert_lost "$RDMAPUT" check --quick --json "$dest"
   assert_lost "$RDMAPUT" write --json a "$dest/a"
   lost_status=66 assert_lost "$RDMAPUT" write --json missing "$dest/a"
   stop_server
@@ -394,7 +396,7 @@ assert_losses() {
   make_file a 1000
   mkdir out
   start_server --json-file /dev/full out
-  for arguments in devices "write a $dest/a" "write -n a $dest/a"; do
+  for arguments in devices "check --quick $dest" "write a $dest/a" "write -n a $dest/a"; do
     # shellcheck disable=SC2086
     run --separate-stderr rdmaput $arguments --json-file /dev/full
     assert_equal "$status" 74
