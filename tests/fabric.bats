@@ -94,6 +94,21 @@ posts() {
   assert_run 0 'fake0 port 1' RoCE active
 }
 
+@test "one bit that the server's adapter flips: 65 at both ends, and the old file stays" {
+  use_fake_fabric roce
+  mkdir out
+  echo old > out/x
+  make_file a 300000
+  local server_wrapper=(env FAKE_FABRIC_FLIP=37856:7)
+  start_server --once out
+  run rdmaput write --map=never a "$dest/x"
+  assert_run 65 checksum
+  wait_server 10
+  assert_equal "$server_status" 65
+  assert_equal "$(< out/x)" old
+  assert_dir_holds out x
+}
+
 # ---- hostile peers: 5 rounds of each case, and 200 of all mixed ------------------------------------------
 
 @test "hostile clients end their own sessions alone on the fake fabric, and leave nothing" {
