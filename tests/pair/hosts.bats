@@ -83,6 +83,21 @@ teardown() { show_pair; }
   assert_delivered mended-write
 }
 
+@test "check finds the path to another host in order" {
+  local said=$BATS_FILE_TMPDIR/shared/plain-check.out
+  assert_equal "$(cut -d ' ' -f 1 "${said%out}client")" 0
+  grep -q '^bandwidth  *ok ' "$said" || fail "$(< "$said")"
+}
+
+@test "check names the layer that a host which does not answer is missed at, and ends in time" {
+  assert_ended unreached-check client 1 'timed out'
+  assert_ended unreached-check server 0
+  grep -q 'FAIL' "$BATS_FILE_TMPDIR/shared/unreached-check.out"
+  assert_ended interrupted-check client 1
+  assert_ended interrupted-check server 0
+  grep -q 'FAIL' "$BATS_FILE_TMPDIR/shared/interrupted-check.out"
+}
+
 @test "write -e ssh starts the server there, which ends with it" {
   assert_delivered ssh-write
 }
