@@ -397,10 +397,12 @@ assert_ended() {
 
 # CASE SIDE STATUS - what it told as JSON is as the schema and its status have it
 assert_told() {
-  local command=$2 faults
+  local command=$2 faults serves=--once
+  # Its server goes on after a check.
+  case $1 in *-check) serves=- ;; esac
   if [ "$command" = client ]; then command=${1##*-}; fi
   faults=$(
-    printf 'process\t%s\t%s\t%s\t--once\n' "$3" "$1" "${command/server/serve}"
+    printf 'process\t%s\t%s\t%s\t%s\n' "$3" "$1" "${command/server/serve}" $serves
     cat "$BATS_FILE_TMPDIR/shared/$1.$2.json"
   ) && faults=$(find_document_faults <<< "$faults") || fail "$1: no document of the $2"
   [ -z "$faults" ] || fail "$1: the $2: $faults"
