@@ -12,9 +12,9 @@ setup() {
 # comes from descriptor 7
 start_on_terminal() {
   mkfifo feed
-  printf '%q ' "$RDMAPUT" "$@" > words
-  start_process terminal script -qefc 'stty cols 60 && exec bash -c "$(< words) < feed"' terminal
-  exec 7> feed
+  { printf 'stty cols 60; exec'; printf ' %q' "$RDMAPUT" "$@"; echo ' < feed'; } > on-terminal
+  start_process terminal script -qefc 'bash on-terminal' terminal
+  exec 7<> feed
 }
 shows() { has_text terminal "$1"; }
 
@@ -22,7 +22,7 @@ shows() { has_text terminal "$1"; }
 @test "a terminal shows bytes and rate of a pipe, and the line goes in the end" {
   start_server out/f
   start_on_terminal write - "$dest"
-  head -c 3000000 /dev/urandom | tee sent >&7
+  head -c 3000000 /dev/urandom | tee sent >&7 || fail "$(cat -v terminal)"
   wait_for shows ' MiB, '
   printf 'more' | tee -a sent >&7
   exec 7>&-
@@ -39,7 +39,7 @@ shows() { has_text terminal "$1"; }
   mkfifo slow
   make_file first 3000000
   start_on_terminal write --timeout 3s first@ slow@+1M "$dest"
-  exec 8> slow
+  exec 8<> slow
   wait_for shows ' 71 %'
   kill -KILL "$server_pid"
   wait_process "$process_pid" 15
