@@ -159,9 +159,9 @@ has_part() { [ -s "$(echo far/.large.rdmaput-part-*)" ]; }
 }
 
 @test "of the far end's addresses one that reaches it is taken" {
+  [ -n "$(ip -o address show up scope global)" ] || lack 'this host has no address but those of loopback'
   printf '%s\n' '#!/bin/sh' 'exec "$RDMAPUT" "$@"' > bin/rdmaput
   run put -v a host/x
-  if [[ $output == *'no address of this host reaches'* ]]; then skip 'this host has no address but 127.0.0.1'; fi
   assert_run 0 'serving on '
   assert_same a far/x
 }

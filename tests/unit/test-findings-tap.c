@@ -53,9 +53,9 @@ static void each_result(void **state)
 static void text_from_outside(void **state)
 {
     (void)state;
-    assert_written(FINDING_FAILED, "a # TODO \\ \"b\"\n...", NULL, 0,
-                   "TAP version 13\n1..1\nnot ok 1 - name: a \\# TODO \\\\ \"b\"?...\n  ---\n"
-                   "  result: \"FAIL\"\n  message: \"a # TODO \\\\ \\\"b\\\"?...\"\n  ...\n");
+    assert_written(FINDING_FAILED, "a # SKIP \\ \"b\"\n...", NULL, 0,
+                   "TAP version 13\n1..1\nnot ok 1 - name: a \\# SKIP \\\\ \"b\"?...\n  ---\n"
+                   "  result: \"FAIL\"\n  message: \"a # SKIP \\\\ \\\"b\\\"?...\"\n  ...\n");
 }
 
 static void none_at_all(void **state)
