@@ -105,7 +105,7 @@ enum units_result units_size(const char *text, size_t len, uint64_t *bytes)
     return UNITS_OK;
 }
 
-static enum units_result read_time_unit(const struct text *text, uint64_t *unit)
+static enum units_result read_time_unit(struct text *text, uint64_t *unit)
 {
     static const struct {
         const char *name;
@@ -153,23 +153,35 @@ static enum units_result read_fraction(struct text *text, struct text *digits)
     return UNITS_OK;
 }
 
-enum units_result units_time(const char *text, uint64_t *ns)
+/* "DIGITS[.DIGITS]UNIT", to its end, in what the unit is told in. */
+static enum units_result read_decimal(const char *text,
+                                      enum units_result (*read_unit)(struct text *, uint64_t *),
+                                      uint64_t *sum)
 {
     struct text rest = {text, strlen(text)}, digits;
     bool overflow = false;
-    uint64_t whole, unit, sum;
+    uint64_t whole, unit;
 
     if (rest.len == 0)
         return UNITS_EMPTY;
     if (read_digits(&rest, 10, &whole, &overflow) != UNITS_OK ||
-        read_fraction(&rest, &digits) != UNITS_OK || read_time_unit(&rest, &unit) != UNITS_OK)
+        read_fraction(&rest, &digits) != UNITS_OK || read_unit(&rest, &unit) != UNITS_OK)
         return UNITS_MALFORMED;
-    overflow |= __builtin_mul_overflow(whole, unit, &sum);
-    overflow |= __builtin_add_overflow(sum, fraction_of(unit, digits), &sum);
-    if (overflow || sum > INT64_MAX)
+    overflow |= __builtin_mul_overflow(whole, unit, sum);
+    overflow |= __builtin_add_overflow(*sum, fraction_of(unit, digits), sum);
+    return overflow ? UNITS_RANGE : UNITS_OK;
+}
+
+enum units_result units_time(const char *text, uint64_t *ns)
+{
+    uint64_t sum;
+    enum units_result result = read_decimal(text, read_time_unit, &sum);
+
+    if (result == UNITS_OK && sum > INT64_MAX)
         return UNITS_RANGE;
-    *ns = sum;
-    return UNITS_OK;
+    if (result == UNITS_OK)
+        *ns = sum;
+    return result;
 }
 
 /* A prefix, which is taken off: its factor. */
@@ -193,33 +205,24 @@ static uint64_t read_prefix(struct text *text)
 }
 
 /* In bits a second. */
-static enum units_result read_rate_unit(struct text text, uint64_t *unit)
+static enum units_result read_rate_unit(struct text *text, uint64_t *unit)
 {
-    *unit = read_prefix(&text);
-    if (text_is(&text, "B/s"))
+    *unit = read_prefix(text);
+    if (text_is(text, "B/s"))
         *unit *= 8;
-    else if (!text_is(&text, "b/s"))
+    else if (!text_is(text, "b/s"))
         return UNITS_MALFORMED;
     return UNITS_OK;
 }
 
 enum units_result units_rate(const char *text, uint64_t *bytes_per_second)
 {
-    struct text rest = {text, strlen(text)}, digits;
-    bool overflow = false;
-    uint64_t whole, unit, bits;
+    uint64_t bits;
+    enum units_result result = read_decimal(text, read_rate_unit, &bits);
 
-    if (rest.len == 0)
-        return UNITS_EMPTY;
-    if (read_digits(&rest, 10, &whole, &overflow) != UNITS_OK ||
-        read_fraction(&rest, &digits) != UNITS_OK || read_rate_unit(rest, &unit) != UNITS_OK)
-        return UNITS_MALFORMED;
-    overflow |= __builtin_mul_overflow(whole, unit, &bits);
-    overflow |= __builtin_add_overflow(bits, fraction_of(unit, digits), &bits);
-    if (overflow)
-        return UNITS_RANGE;
-    *bytes_per_second = bits / 8 + (bits % 8 != 0);
-    return UNITS_OK;
+    if (result == UNITS_OK)
+        *bytes_per_second = bits / 8 + (bits % 8 != 0);
+    return result;
 }
 
 enum units_result units_number(const char *text, uint64_t max, uint64_t *value)
