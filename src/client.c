@@ -136,16 +136,11 @@ struct connecting {
     struct endpoint *endpoint;
 };
 
-static int try_endpoint(void *context, const struct sockaddr *dest, int64_t deadline,
-                        bool *answered, struct error *err)
+/* One try of one address, from one port. */
+static int try_port(const struct connecting *job, const struct sockaddr *dest, int64_t deadline,
+                    bool *answered, bool *port_taken, struct error *err)
 {
-    const struct connecting *job = context;
     struct endpoint *endpoint = job->endpoint;
-    if (check_zone(dest, job->target->host, err) < 0)
-        return -1;
-    if (job->src && job->src->sa_family != dest->sa_family)
-        return error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, job->target->host,
-                         "--bind names an address of another family than the host's");
     if (endpoint_open(endpoint, job->target->timeout, signals_fd(), err) < 0)
         return -1;
     if ((!job->target->has_tos || endpoint_set_tos(endpoint, job->target->tos, err) == 0) &&
@@ -153,10 +148,30 @@ static int try_endpoint(void *context, const struct sockaddr *dest, int64_t dead
         job->attempt(job->context, endpoint, deadline, err) == 0)
         return 0;
     *answered = endpoint->answered;
+    *port_taken = endpoint->port_taken;
     if (job->target->facts)
         *job->target->facts = endpoint->facts;
     endpoint_close(endpoint);
     return -1;
+}
+
+static int try_endpoint(void *context, const struct sockaddr *dest, int64_t deadline,
+                        bool *answered, struct error *err)
+{
+    const struct connecting *job = context;
+    if (check_zone(dest, job->target->host, err) < 0)
+        return -1;
+    if (job->src && job->src->sa_family != dest->sa_family)
+        return error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, job->target->host,
+                         "--bind names an address of another family than the host's");
+    for (unsigned tries = 1;; tries++) {
+        bool port_taken = false;
+        if (try_port(job, dest, deadline, answered, &port_taken, err) == 0)
+            return 0;
+        if (!port_taken || tries == ENDPOINT_PORT_TRIES || clock_now() >= deadline)
+            return -1;
+        error_clear(err);
+    }
 }
 
 int client_connect(const struct client_target *target, client_attempt attempt, void *context,
@@ -396,17 +411,31 @@ static bool knock(struct endpoint *probe, int64_t deadline, struct error *err)
            clock_now() >= deadline;
 }
 
-bool client_still_listens(const struct endpoint *endpoint, uint64_t ns)
+/* One try of client_still_listens, from one port. */
+static bool listens(const struct endpoint *endpoint, uint64_t ns, int64_t deadline,
+                    bool *port_taken)
 {
     struct endpoint probe;
     struct error ignored = {.class = ERROR_NONE};
-    int64_t deadline = clock_after(ns);
     if (endpoint_open(&probe, ns, signals_fd(), &ignored) < 0)
         return false;
-    bool listens = endpoint_resolve(&probe, NULL, rdma_get_peer_addr(endpoint->id), deadline,
-                                    &ignored) == 0 &&
-                   knock(&probe, deadline, &ignored);
+    bool heard = endpoint_resolve(&probe, NULL, rdma_get_peer_addr(endpoint->id), deadline,
+                                  &ignored) == 0 &&
+                 knock(&probe, deadline, &ignored);
+    *port_taken = probe.port_taken;
     endpoint_disconnect(&probe, clock_left(deadline));
     endpoint_close(&probe);
-    return listens;
+    return heard;
+}
+
+bool client_still_listens(const struct endpoint *endpoint, uint64_t ns)
+{
+    int64_t deadline = clock_after(ns);
+    for (unsigned tries = 1;; tries++) {
+        bool port_taken = false;
+        if (listens(endpoint, ns, deadline, &port_taken))
+            return true;
+        if (!port_taken || tries == ENDPOINT_PORT_TRIES)
+            return false;
+    }
 }

@@ -491,6 +491,15 @@ static struct rdma_conn_param connection_parameters(struct endpoint *endpoint, c
     };
 }
 
+static int port_taken(struct endpoint *endpoint, int errnum, struct error *err)
+{
+    endpoint->port_taken = true;
+    error_set_errno(err, ERROR_TEMPORARY, STAGE_CONNECT, endpoint->peer, errnum,
+                    "cannot connect: the port that was chosen here for it is in use");
+    return error_hint(err, "other TCP connections of this host have most of its ports "
+                           "(net.ipv4.ip_local_port_range); try again");
+}
+
 /* rdma_connect of an iWARP device makes its TCP connection in the system call, for longer than any
  * deadline of ours: a timer interrupts it. */
 static int start_connecting(struct endpoint *endpoint, struct rdma_conn_param *param,
@@ -509,6 +518,8 @@ static int start_connecting(struct endpoint *endpoint, struct rdma_conn_param *p
     }
     if (errnum == ECONNREFUSED)
         return nobody_listens(endpoint, err);
+    if (errnum == EADDRINUSE || errnum == EADDRNOTAVAIL)
+        return port_taken(endpoint, errnum, err);
     return unreachable_error(endpoint, STAGE_CONNECT, errnum, err);
 }
 

@@ -19,6 +19,8 @@
 #include "facts.h"
 
 #define ENDPOINT_PRIVATE_BYTES 256
+/* How many ports of this host are tried, where TCP connections may have them. */
+#define ENDPOINT_PORT_TRIES 32
 
 struct endpoint {
     struct rdma_event_channel *channel;
@@ -30,6 +32,8 @@ struct endpoint {
     int stop_fd;      /* not owned */
     uint64_t timeout; /* ns: the transport's own retries are made to fit into it */
     char peer[ADDRESS_TEXT];
+    bool
+        port_taken; /* the port that the kernel chose here is another connection's: see endpoint_connect */
     bool asked;    /* the request to connect is on its way; on siw, the far host takes it */
     bool answered; /* this side, or the program at the far end, has accepted or refused */
     bool connected;
@@ -83,7 +87,9 @@ int endpoint_create_queues(struct endpoint *endpoint, const struct endpoint_want
 /*
  * Connects with private data of len bytes (NULL: none). 0 with *answer when accepted; -1 with *err
  * otherwise, and answer->refused set when the far application refused, with what it said in
- * answer->data (then *err says only that it refused).
+ * answer->data (then *err says only that it refused). rdma_cm chooses this side's port from a list of its
+ * own; on iWARP it may be that of a TCP connection, and then endpoint->port_taken is set: a fresh
+ * endpoint gets another one.
  */
 int endpoint_connect(struct endpoint *endpoint, const void *data, unsigned len, int64_t deadline,
                      struct endpoint_answer *answer, struct error *err);

@@ -37,9 +37,9 @@ static int bind_error(const struct sockaddr *sa, int errnum, struct error *err)
     }
 }
 
-/* Makes one listening id; *sa's port becomes the one it has. */
-static struct rdma_cm_id *listen_on(struct listener *listener, struct sockaddr *sa,
-                                    struct error *err)
+/* One try of listen_on. */
+static struct rdma_cm_id *try_listening(struct listener *listener, struct sockaddr *sa,
+                                        struct error *err)
 {
     struct rdma_cm_id *id;
     int only_one_family = 1;
@@ -57,6 +57,20 @@ static struct rdma_cm_id *listen_on(struct listener *listener, struct sockaddr *
     }
     address_set_port(sa, ntohs(rdma_get_src_port(id)));
     return id;
+}
+
+/* Makes one listening id; *sa's port becomes the one it has. The port that rdma_cm chooses may be that of
+ * a TCP connection, where iWARP cannot have it. */
+static struct rdma_cm_id *listen_on(struct listener *listener, struct sockaddr *sa,
+                                    struct error *err)
+{
+    for (unsigned tries = 1;; tries++) {
+        struct rdma_cm_id *id = try_listening(listener, sa, err);
+        if (id || address_port(sa) != 0 || err->errnum != EADDRINUSE ||
+            tries == ENDPOINT_PORT_TRIES)
+            return id;
+        error_clear(err);
+    }
 }
 
 static int listen_bound(struct listener *listener, const struct sockaddr *addr, uint16_t port,

@@ -77,6 +77,30 @@ posts() {
   assert_run 69 'nobody listens'
 }
 
+@test "a client whose port is another connection's takes another port" {
+  export FAIL_ERRNO
+  use_fake_fabric iwarp
+  start_server --discard
+  make_file a 100
+  for FAIL_ERRNO in 98 99; do
+    run with_failure rdma_connect 1 '' "$RDMAPUT" write -v a "$dest"
+    assert_run 0
+  done
+  FAIL_ERRNO=111
+  run with_failure rdma_connect 1 '' "$RDMAPUT" write a "$dest"
+  assert_run 69 'nobody listens'
+}
+
+@test "a server that may choose its port takes another one where that is in use" {
+  export FAIL_ERRNO=98
+  use_fake_fabric iwarp
+  server_wrapper=(env LD_PRELOAD="$RDMAPUT_BUILD/tests/lib/fail-nth.so:$LD_PRELOAD" FAIL_CALL=rdma_listen FAIL_NTH=1
+    ASAN_OPTIONS=verify_asan_link_order=0:"${ASAN_OPTIONS-}")
+  start_server --discard
+  run with_failure rdma_listen 1 '' "$RDMAPUT" serve --port 7471 --discard
+  assert_run 69 'Address already in use' 'hint: the port is in use'
+}
+
 @test "a process that is killed ends its connection on the fake fabric" {
   use_fake_fabric roce
   mkdir dir

@@ -16,6 +16,11 @@ setup() {
   cp target/object old
 }
 
+teardown() {
+  if [ -n "${port_range-}" ]; then echo "$port_range" > /proc/sys/net/ipv4/ip_local_port_range; fi
+  common_teardown
+}
+
 # [ARG...] - a server of target/object
 start_file_server() { start_server --timeout ${TIMEOUT_MS}ms "$@" target/object; }
 
@@ -470,6 +475,39 @@ is_cleared() { (assert_dir_holds target object) > /dev/null 2>&1; }
   if ip route get 203.0.113.1 > /dev/null 2>&1; then skip 'this host has a default route'; fi
   within $((TIMEOUT_MS + SLACK_MS)) run rdmaput write --timeout 3s source 203.0.113.1
   assert_run 69 203.0.113.1 'cannot resolve address' 'hint: '
+}
+
+# COUNT - a program that listens for TCP on the first COUNT of eight ports, the only ones that this host now chooses from
+take_ports() {
+  echo 50000 50007 > /proc/sys/net/ipv4/ip_local_port_range
+  # shellcheck disable=SC2016 # perl's own variables
+  start_process listeners perl -MIO::Socket::IP -e '
+    $| = 1;
+    my @all = map { IO::Socket::IP->new(LocalHost => $ARGV[0], LocalPort => 50000 + $_, Listen => 1, ReuseAddr => 1) or die "$_: $@" } 0 .. $ARGV[1] - 1;
+    print "ready\n";
+    sleep 60' "$addr" "$1"
+  wait_for_text "$process_out" ready
+}
+
+# bats test_tags=fast,device
+@test "ports that TCP connections of this host have are not the end of a write" {
+  need_root 'choose the ports'
+  make_file source 10
+  start_file_server
+  read -r port_range < /proc/sys/net/ipv4/ip_local_port_range
+  take_ports 6
+  for _ in {1..4}; do rdmaput write source "$dest" 2>> errors || echo "status $?" >> errors; done
+  end_process "$process_pid"
+  take_ports 8
+  run rdmaput write source "$dest"
+  echo "write: status $status: $output"
+  if [ -s errors ]; then cat errors; false; fi
+  # Only where connections are TCP's are there ports that both want.
+  if [ "$fabric" = siw ]; then
+    assert_run 75 'the port that was chosen here for it is in use' 'hint: other TCP connections'
+  else
+    [ "$status" -eq 0 ]
+  fi
 }
 
 # bats test_tags=fast,device
