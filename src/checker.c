@@ -77,6 +77,7 @@ struct checker {
     struct memory memory;       /* what is written */
     struct wire_message remote; /* SCRATCH: where it is written to */
     uint64_t seed;              /* of the last pattern */
+    uint64_t arrived;           /* bytes of the largest write that was compared */
     uint64_t echo;              /* the last number */
     bool connected;
     int64_t connected_at; /* clock.h */
@@ -495,6 +496,24 @@ static int make_write(struct checker *checker, const struct write *write, struct
     return verify(checker, offset, write->bytes, err);
 }
 
+/* A packet that is full is lost on a path that takes smaller ones only, whatever its hosts agreed on. */
+static void hint_packet_size(const struct checker *checker, const struct write *write,
+                             struct error *err)
+{
+    uint64_t mtu = checker->endpoint.facts.mtu;
+    bool unanswered = err->status &&
+                      strcmp(err->status, ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)) == 0;
+    if (!unanswered || checker->arrived == 0 || checker->arrived + 1 >= mtu ||
+        write->bytes + 1 < mtu)
+        return;
+    err->hint[0] = '\0';
+    error_hint(err,
+               "writes of up to %" PRIu64 " bytes arrived, and packets of about the MTU, %" PRIu64
+               " bytes, do not: give both hosts and the switches between them one MTU ('ip link', "
+               "and 'rdmaput check' at both ends)",
+               checker->arrived, mtu);
+}
+
 /* -1 when the session is over: what arrived wrong does not end it. */
 static int try_write(struct checker *checker, const struct write *write)
 {
@@ -508,12 +527,17 @@ static int try_write(struct checker *checker, const struct write *write)
     int64_t start = clock_now();
     int rc = make_write(checker, write, &err);
     uint64_t ns = (uint64_t)(clock_now() - start);
-    if (rc <= 0)
+    if (rc < 0)
+        hint_packet_size(checker, write, &err);
+    if (rc <= 0) {
         fail(checker, write->name, ns, &err);
-    else
-        findings_add(checker->findings, FINDING_OK, write->name, NULL, ns,
-                     "arrived as sent, and nothing else; bytes: %" PRIu64, write->bytes);
-    return rc < 0 ? -1 : 0;
+        return rc;
+    }
+    if (write->bytes > checker->arrived)
+        checker->arrived = write->bytes;
+    findings_add(checker->findings, FINDING_OK, write->name, NULL, ns,
+                 "arrived as sent, and nothing else; bytes: %" PRIu64, write->bytes);
+    return 0;
 }
 
 /* -1 when one failed. */

@@ -95,7 +95,8 @@ static const struct meaning {
      "the far adapter does not take such a request: check the remote address and rkey"},
     {IBV_WC_REM_OP_ERR, ERROR_UNAVAILABLE, "the far adapter failed: look at its host's messages"},
     {IBV_WC_RETRY_EXC_ERR, ERROR_TEMPORARY,
-     "the far host does not answer any more: check its power, link and cables"},
+     "the far host does not answer any more: check its power, link and cables, and that the path "
+     "has one MTU ('rdmaput check' tells)"},
     {IBV_WC_RNR_RETRY_EXC_ERR, ERROR_TEMPORARY, "the peer posts no receives: is it overloaded?"},
     {IBV_WC_RESP_TIMEOUT_ERR, ERROR_TEMPORARY, NULL},
     {IBV_WC_REM_ABORT_ERR, ERROR_TEMPORARY, NULL},

@@ -203,6 +203,30 @@ setup() {
   assert_failed connect
 }
 
+@test "fault: the server speaks another version of the protocol" {
+  local name
+  make_file a 1
+  # What the peer takes for a client that writes.
+  cat > client << 'END'
+#!/bin/bash
+to=${*: -1}
+"$RDMAPUT" check --quick --json "${to%/*}" > json
+echo $? > status
+jq -r '.findings[].message' json >&2
+exit 76
+END
+  chmod +x client
+  for name in welcome-version-0 refusal-version; do
+    "$RDMAPUT_BUILD/tests/hostile-peer" --program "$PWD/client" --checker "$PWD/client" server "$addr" a "$name"
+    assert_equal "$(< status)" 1
+    read_findings 1
+    assert_finding resolve-route ok
+    assert_finding connect failed 'of the protocol, this program version 1' 'same version'
+    assert_finding exchange skipped
+    assert_failed connect
+  done
+}
+
 @test "fault: the server has a secret" {
   (umask 077 && head -c 24 /dev/urandom | base64 > secret)
   start_server --secret-file secret

@@ -99,6 +99,28 @@ teardown() { show_pair; }
   grep -q ' FAIL ' "$said/interrupted-check.out" || fail "$(< "$said/interrupted-check.out")"
 }
 
+@test "check names a firewall: the connection is missed, and the hint says what it uses" {
+  local said=$BATS_FILE_TMPDIR/shared/filtered-check.out
+  assert_ended filtered-check client 1
+  assert_ended filtered-check server 0
+  grep -q '^resolve-route  *ok ' "$said" || fail "$(< "$said")"
+  grep -A1 '^connect  *FAIL .*timed out' "$said" | grep -q 'UDP port 4791, iWARP: the TCP port' || fail "$(< "$said")"
+  grep -q 'dropped [1-9]' "${said%out}server.filter" || fail "$(< "${said%out}server.filter")"
+}
+
+@test "check names an MTU that the path does not have, on RoCE; iWARP finds out by itself" {
+  local said=$BATS_FILE_TMPDIR/shared/narrow-check.out status=0
+  if [ "$RDMAPUT_TEST_FABRIC" = rxe ]; then status=1; fi
+  assert_ended narrow-check client $status
+  assert_ended narrow-check server 0
+  if [ $status -eq 1 ]; then
+    grep -q '^size-65  *ok ' "$said" || fail "$(< "$said")"
+    grep -A1 '^size-4095  *FAIL ' "$said" | grep -q 'packets of about the MTU, 4096 bytes, do not' || fail "$(< "$said")"
+    grep -q 'dropped [1-9]' "${said%out}server.filter" || fail "$(< "${said%out}server.filter")"
+  fi
+  assert_ended mended-check client 0
+}
+
 @test "write -e ssh starts the server there, which ends with it" {
   assert_delivered ssh-write
 }

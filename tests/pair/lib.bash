@@ -49,6 +49,9 @@ mended-write write whole nobody nothing
 plain-check check endless nobody nothing
 unreached-check check endless server ahead impair loss 100%
 interrupted-check check endless server impair loss 100%
+filtered-check check endless server ahead filter
+narrow-check check endless both ahead narrow
+mended-check check endless nobody nothing
 ssh-write ssh whole nobody nothing
 ssh-killed-write ssh endless client kill_client
 END
@@ -106,6 +109,35 @@ remove() {
 mend_remove() {
   wait "$removing"
   rdma link add "${FABRIC}0" type "$FABRIC" netdev eth0
+}
+
+# A firewall: what RDMA uses is dropped on its way in, and nothing else.
+filter() {
+  local what=(match ip protocol 6 0xff)
+  if [ "$FABRIC" = rxe ]; then what=(match ip protocol 17 0xff match ip dport 4791 0xffff); fi
+  drop "${what[@]}"
+}
+mend_filter() { mend_drop; }
+drop() { # MATCH...
+  tc qdisc add dev eth0 ingress
+  tc filter add dev eth0 ingress protocol ip u32 "$@" action drop
+}
+mend_drop() {
+  tc -s filter show dev eth0 ingress > "$shared/$name.$side.filter"
+  tc qdisc del dev eth0 ingress
+}
+# A path with another MTU than the client's: packets of 4 to 8 KiB are lost.
+narrow() {
+  case $side in
+    client) ip link set dev eth0 mtu 4200 ;;
+    server) drop match u16 0x1000 0xf000 at 2 ;;
+  esac
+}
+mend_narrow() {
+  case $side in
+    client) ip link set dev eth0 mtu 1500 ;;
+    server) mend_drop ;;
+  esac
 }
 
 kill_client() { kill -KILL "$pid"; }
