@@ -14,24 +14,52 @@
 
 /* ---- looking ----------------------------------------------------------------------------------- */
 
-static int list_devices(struct doctor_host *host)
+/* What cannot be listed is no device, but where this process itself lacks something: -1 with *err. */
+static int count_listed(int count, const struct error *cause, struct error *err)
 {
-    struct error ignored = {.class = ERROR_NONE};
+    if (count >= 0)
+        return count;
+    if (cause->class != ERROR_RESOURCE)
+        return 0;
+    *err = *cause;
+    return -1;
+}
+
+static int lack_memory(struct error *err)
+{
+    return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM, "cannot look around");
+}
+
+static int list_names(struct doctor_host *host, struct error *err)
+{
+    struct error cause = {.class = ERROR_NONE};
     int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
     if (!list)
-        return 0;
+        return count_listed(device_missing_error(&cause, errno), &cause, err);
     host->listed = calloc((size_t)count + 1, sizeof *host->listed);
     for (int i = 0; host->listed && i < count; i++)
         snprintf(host->listed[host->listed_count++], DOCTOR_NAME, "%s",
                  ibv_get_device_name(list[i]));
     ibv_free_device_list(list);
-    if (!host->listed)
+    return host->listed ? 1 : lack_memory(err);
+}
+
+static int list_devices(struct doctor_host *host, struct error *err)
+{
+    struct error cause = {.class = ERROR_NONE};
+    int rc = list_names(host, err);
+    if (rc <= 0)
+        return rc;
+    int count = count_listed(device_list(&host->devices, &cause), &cause, err);
+    if (count < 0)
         return -1;
-    count = device_list(&host->devices, &ignored);
-    host->device_count = count > 0 ? (size_t)count : 0;
-    count = device_addresses(&host->reachable, &ignored);
-    host->reachable_count = count > 0 ? (size_t)count : 0;
+    host->device_count = (size_t)count;
+    error_clear(&cause);
+    count = count_listed(device_addresses(&host->reachable, &cause), &cause, err);
+    if (count < 0)
+        return -1;
+    host->reachable_count = (size_t)count;
     return 0;
 }
 
@@ -42,12 +70,13 @@ static bool is_wanted(const struct ifaddrs *at)
            !address_is_loopback(at->ifa_addr);
 }
 
-static int list_addresses(struct doctor_host *host)
+static int list_addresses(struct doctor_host *host, struct error *err)
 {
     struct ifaddrs *list;
     size_t most = 0;
     if (getifaddrs(&list) < 0)
-        return 0;
+        return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, errno,
+                               "cannot list the addresses of this host");
     for (const struct ifaddrs *at = list; at; at = at->ifa_next)
         most++;
     host->addresses = calloc(most + 1, sizeof *host->addresses);
@@ -59,7 +88,7 @@ static int list_addresses(struct doctor_host *host)
         memcpy(&address->addr, at->ifa_addr, address_length(at->ifa_addr));
     }
     freeifaddrs(list);
-    return host->addresses ? 0 : -1;
+    return host->addresses ? 0 : lack_memory(err);
 }
 
 int doctor_look(struct doctor_host *host, struct error *err)
@@ -73,10 +102,10 @@ int doctor_look(struct doctor_host *host, struct error *err)
         host->memlock = limit.rlim_cur;
     int count = nldev_links(&host->links);
     host->link_count = count > 0 ? (size_t)count : 0;
-    if (list_devices(host) == 0 && list_addresses(host) == 0)
+    if (list_devices(host, err) == 0 && list_addresses(host, err) == 0)
         return 0;
     doctor_free(host);
-    return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM, "cannot look around");
+    return -1;
 }
 
 void doctor_free(struct doctor_host *host)

@@ -106,6 +106,11 @@ sweep() {
 
 @test "whatever call fails at the server of one-sided writes, its status and message suit" { sweep 60 post server; }
 
+@test "one call of each function fails at either end of a check: its findings and status suit" {
+  sweep 40 -s 13 check client
+  sweep 50 -s 14 check server
+}
+
 @test "whatever call fails in listing the devices, its status and message suit" { sweep 25 devices client; }
 
 # What the program takes from libraries and is neither made to fail by fail-nth nor unable to.
