@@ -103,7 +103,7 @@ static char **split_command(struct argp_state *state, const char *text)
         argp_error(state, "-e: a quote does not close in: %s", text);
         break;
     case WORDS_MEMORY:
-        argp_failure(state, 71, errno, "-e");
+        argp_failure(state, 71, errno, "-e: cannot take in the command");
     }
     return words;
 }

@@ -231,6 +231,12 @@ static int cannot_run(const char *name, int errnum, struct error *err)
     return error_hint(err, "-e takes the command that reaches HOST, such as ssh");
 }
 
+static int cannot_read(const char *name, int errnum, struct error *err)
+{
+    return error_set_errno(err, ERROR_STORAGE, STAGE_CONNECT, name, errnum,
+                           "cannot read from this command");
+}
+
 /* 0 when it runs. */
 static int await_exec(struct remote *remote, struct pipes *pipes, const char *name,
                       struct error *err)
@@ -240,8 +246,10 @@ static int await_exec(struct remote *remote, struct pipes *pipes, const char *na
     fdio_close(&pipes->failure[1]);
     while ((n = read(pipes->failure[0], &errnum, sizeof errnum)) < 0 && errno == EINTR)
         continue;
-    if (n <= 0)
+    if (n == 0)
         return 0;
+    if (n < 0)
+        return cannot_read(name, errno, err);
     waitpid(remote->pid, NULL, 0);
     remote->pid = 0;
     return cannot_run(name, errnum, err);
@@ -515,13 +523,17 @@ void remote_end(struct remote *remote, struct error *err)
 
 /* ---- the start ------------------------------------------------------------------------------- */
 
-static void ask(const struct remote *remote)
+static int ask(const struct remote *remote, struct error *err)
 {
     char request[CONTROL_REQUEST_BYTES];
     size_t len = control_request(&remote->secret, request);
-    /* Whoever does not read it ends, or says nothing. */
-    (void)fdio_write(remote->input_fd, request, len);
+    int rc = fdio_write(remote->input_fd, request, len), errnum = errno;
     explicit_bzero(request, sizeof request);
+    /* Whoever does not read it ends, which says more; and a signal is seen where an answer is awaited. */
+    if (rc == 0 || errnum == EPIPE || errnum == EINTR)
+        return 0;
+    return error_set_errno(err, ERROR_STORAGE, STAGE_CONNECT, remote->job->place->host, errnum,
+                           "cannot write to '%s'", remote->job->command[0]);
 }
 
 static int foreign(const struct remote *remote, char *text, struct error *err)
@@ -598,6 +610,8 @@ static int await_answer(struct remote *remote, char *text, int64_t deadline, str
         if (await_output(remote, deadline, err) < 0)
             return -1;
         ssize_t n = read(remote->output_fd, text + len, CONTROL_MAX_ANSWER - len);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return cannot_read(remote->job->command[0], errno, err);
         if (n == 0 || (n < 0 && errno == EAGAIN && ends(remote, 0)))
             return 1;
         if (n < 0)
@@ -631,8 +645,9 @@ static int get_answer(struct remote *remote, struct error *err)
     char *text = malloc(CONTROL_MAX_ANSWER + 1);
     if (!text)
         return out_of_memory(err);
-    ask(remote);
-    int rc = await_answer(remote, text, deadline, err);
+    int rc = ask(remote, err);
+    if (rc == 0)
+        rc = await_answer(remote, text, deadline, err);
     free(text);
     return rc == 1 ? await_reason(remote, deadline, err) : rc;
 }

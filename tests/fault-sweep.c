@@ -118,6 +118,10 @@ static const struct scenario {
      .serve = {"--secret-file", "../secret", "dir", NULL},
      .client = {"write", "--secret-file", "../secret", "../a", "../b@0", "DEST/x", NULL},
      .objects = {{"x", true, true}}},
+    {.name = "rsh",
+     .serve = {"dir", NULL},
+     .client = {"write", "-e", "../rsh", "../a", "../b@0", "HOST/dir/x", NULL},
+     .objects = {{"x", true, true}}},
     {.name = "check",
      .serve = {"dir", NULL},
      .client = {"check", "--quick", "DEST", NULL},
@@ -308,7 +312,9 @@ static const struct expectation {
      {0, 71},
      {"cannot ", "too many "}},
     {"mmap", {0, 71}, {"cannot allocate"}},
-    {"pthread_attr_init pthread_create", {71}, {"cannot start a thread", "cannot start a session"}},
+    {"pthread_attr_init pthread_create",
+     {71},
+     {"cannot start a thread", "cannot start a session", "cannot attend to the command"}},
     {"eventfd", {71}, {"cannot handle signals", "cannot start a thread", "cannot make an eventfd"}},
     {"timer_create", {71}, {"cannot handle signals"}},
     {"fcntl",
@@ -903,6 +909,13 @@ static const struct scenario *find_scenario(const char *name)
     usage("no such scenario");
 }
 
+/* For -e: another host is this one, where nothing fails. */
+static const char far_end[] = "#!/bin/sh\n"
+                              "unset FAIL_NTH FAIL_REPORT\n"
+                              "PATH=${RDMAPUT%/*}:$PATH\n"
+                              "shift\n"
+                              "exec sh -c \"$*\"\n";
+
 int main(int argc, char **argv)
 {
     static struct calls calls[MOST_FUNCTIONS];
@@ -954,6 +967,8 @@ int main(int argc, char **argv)
     make_source("b", B_BYTES);
     make_file("secret", "0123456789abcdef0123456789abcdef\n");
     chmod("secret", 0600);
+    make_file("rsh", far_end);
+    chmod("rsh", 0755);
     unsigned count = count_calls(calls);
     for (unsigned i = 0; i < count; i++) {
         unsigned sample = seed ? 1 + (unsigned)random() % calls[i].count : nth;

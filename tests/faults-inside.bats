@@ -102,6 +102,8 @@ sweep() {
   sweep 30 -s 11 secret server
 }
 
+@test "the same of a client that starts its server by a command" { sweep 45 -s 3 rsh client; }
+
 @test "whatever call fails at the client of one-sided writes, its status and message suit" { sweep 75 post client; }
 
 @test "whatever call fails at the server of one-sided writes, its status and message suit" { sweep 60 post server; }
