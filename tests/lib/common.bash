@@ -12,9 +12,9 @@
 # shown when the test failed. A sanitizer's report (status 98) fails the test.
 
 bats_require_minimum_version 1.5.0
-bats_load_library bats-support
-bats_load_library bats-assert
-bats_load_library bats-file
+# shellcheck source=tests/lib/libraries.bash
+source "${BASH_SOURCE[0]%/*}/libraries.bash"
+load_libraries bats-support bats-assert bats-file
 # shellcheck source=tests/lib/process.bash
 source "${BASH_SOURCE[0]%/*}/process.bash"
 # shellcheck source=tests/lib/documents.bash

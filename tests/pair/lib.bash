@@ -343,8 +343,9 @@ fi
 # ---- on the host -----------------------------------------------------------------------------
 
 bats_require_minimum_version 1.5.0
-bats_load_library bats-support
-bats_load_library bats-assert
+# shellcheck source=tests/lib/libraries.bash
+source "${BASH_SOURCE[0]%/*}/../lib/libraries.bash"
+load_libraries bats-support bats-assert
 : "${RDMAPUT:?is to be the path of the program}"
 
 # FABRIC - boots both guests, and waits until they have been through all cases
