@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "clock.h"
 #include "output.h"
 #include "signals.h"
 #include "utf8.h"
@@ -198,10 +200,29 @@ static void write_line(const char *line)
         output.errnum = errno;
 }
 
+static uint64_t time_ns(const struct timeval *time)
+{
+    return (uint64_t)time->tv_sec * CLOCK_NS_PER_S + (uint64_t)time->tv_usec * 1000;
+}
+
+/* What this process has used so far; ru_maxrss is in KiB (getrusage(2)). */
+static struct json_object *describe_process(void)
+{
+    struct rusage usage;
+    struct json_object *process = json_object_new_object();
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        document_add_number(process, "user_ns", time_ns(&usage.ru_utime));
+        document_add_number(process, "system_ns", time_ns(&usage.ru_stime));
+        document_add_number(process, "resident_bytes", (uint64_t)usage.ru_maxrss * 1024);
+    }
+    return process;
+}
+
 void document_print(struct json_object *document, const struct error *err)
 {
     if (!document)
         return;
+    document_add(document, "process", describe_process());
     document_add_number(document, "exit_status", exit_status(err));
     document_add(document, "error", describe(err));
     const char *line = json_object_to_json_string_ext(document, JSON_C_TO_STRING_PLAIN |

@@ -83,31 +83,32 @@ assert_fault() {
 # A document of each command that is as it should be.
 write_samples() {
   local connection='"connection": {}, "times": {"resolve_ns": 0, "connect_ns": 1, "register_ns": 0, "transfer_ns": 0, "commit_ns": 0}'
+  local head='"version": 1, "program": "rdmaput 0.1.0", "process": {"user_ns": 1, "system_ns": 0, "resident_bytes": 1}'
   cat > samples << END
-{"version": 1, "program": "rdmaput 0.1.0", "command": "write", "exit_status": 0, "error": null,
+{$head, "command": "write", "exit_status": 0, "error": null,
  "destination": "h", "segments": 1, "objects_due": 1, "objects_committed": 1, "attempts": 1, "bytes": 5, "duration_ns": 5,
  "objects": [{"committed": true, "bytes": 5, "size_bytes": 5, "resumed_bytes": 0, "xxh3_128": "0123456789abcdef0123456789abcdef"}],
  "sent_bytes": 5, "resumed_bytes": 0, "acknowledged_bytes": 5, "chunks": 1, "work_requests": 1, "gather_entries": 1,
  "waits": {"source_ns": 1, "fabric_ns": 1, "destination_ns": 1}, $connection}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "write", "plan_only": true, "exit_status": 0, "error": null,
+{$head, "command": "write", "plan_only": true, "exit_status": 0, "error": null,
  "destination": "h", "segments": 1, "objects_due": 1}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "post", "exit_status": 0, "error": null,
+{$head, "command": "post", "exit_status": 0, "error": null,
  "destination": "h", "segments": 1, "attempts": 1, "bytes": 5, "duration_ns": 5, "confirmed": true, "work_requests": 1,
  "gather_entries": 1, "completions": [{"wr_id": 0, "bytes": 5, "status": "success"}], $connection}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "serve", "role": "write", "exit_status": 0, "error": null,
+{$head, "command": "serve", "role": "write", "exit_status": 0, "error": null,
  "sink": "s", "duration_ns": 5, "bytes": 5, "objects_committed": 0, "objects_failed": 1,
  "objects": [{"committed": false, "error": {"kind": "storage", "message": "m"}}], $connection}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "serve", "role": "post", "exit_status": 0, "error": null,
+{$head, "command": "serve", "role": "post", "exit_status": 0, "error": null,
  "sink": "s", "duration_ns": 5, $connection}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "serve", "role": "check", "exit_status": 0, "error": null,
+{$head, "command": "serve", "role": "check", "exit_status": 0, "error": null,
  "sink": "s", "duration_ns": 5, "writes_right": 1, "writes_wrong": 0, "echoes": 1, $connection}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "check", "exit_status": 0, "error": null,
+{$head, "command": "check", "exit_status": 0, "error": null,
  "counts": {"ok": 0, "warning": 0, "skipped": 0, "failed": 0}, "findings": []}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "check", "exit_status": 0, "error": null, "target": "h",
+{$head, "command": "check", "exit_status": 0, "error": null, "target": "h",
  "counts": {"ok": 1, "warning": 0, "skipped": 0, "failed": 0}, "figures": {},
  "findings": [{"name": "size-1", "result": "ok", "message": "m"}], $connection}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "devices", "exit_status": 0, "error": null, "devices": []}
-{"version": 1, "program": "rdmaput 0.1.0", "command": "serve", "exit_status": 69,
+{$head, "command": "devices", "exit_status": 0, "error": null, "devices": []}
+{$head, "command": "serve", "exit_status": 69,
  "error": {"kind": "unavailable", "message": "m"}}
 END
 }

@@ -12,13 +12,24 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
 #include "sandbox.h"
 
 #define BEGIN "{\"version\":1,\"program\":\"" PACKAGE_STRING "\",\"command\":\"test\""
-#define END_WELL ",\"exit_status\":0,\"error\":null}\n"
+/* As getrusage below has it. */
+#define PROCESS ",\"process\":{\"user_ns\":1500000000,\"system_ns\":2000,\"resident_bytes\":3072}"
+#define END_WELL PROCESS ",\"exit_status\":0,\"error\":null}\n"
+
+int getrusage(__rusage_who_t who, struct rusage *usage)
+{
+    assert_int_equal(who, RUSAGE_SELF);
+    *usage = (struct rusage){
+        .ru_utime = {.tv_sec = 1, .tv_usec = 500000}, .ru_stime = {.tv_usec = 2}, .ru_maxrss = 3};
+    return 0;
+}
 
 static const struct error none = {.class = ERROR_NONE};
 
@@ -71,7 +82,7 @@ static void a_document_is_a_line_with_error_and_exit_status_at_its_end(void **st
     error_status(&err, "an event");
     document_print(document, &err);
     assert_printed(
-        BEGIN END_WELL BEGIN
+        BEGIN END_WELL BEGIN PROCESS
         ",\"exit_status\":74,\"error\":{\"kind\":\"storage\",\"stage\":\"commit\",\"subject\":\"a/b\","
         "\"message\":\"cannot write: No space left on device\",\"hint\":\"make room\",\"errno\":28,"
         "\"errno_text\":\"No space left on device\",\"status\":\"an event\"}}\n");
@@ -86,7 +97,7 @@ static void an_error_has_what_is_known_of_it(void **state)
     open_document(&document);
     error_set(&err, ERROR_USAGE, STAGE_NONE, NULL, "wrong");
     document_print(document, &err);
-    assert_printed(BEGIN
+    assert_printed(BEGIN PROCESS
                    ",\"exit_status\":64,\"error\":{\"kind\":\"usage\",\"message\":\"wrong\"}}\n");
 }
 
