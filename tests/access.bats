@@ -1,4 +1,5 @@
 # access.bats - who may connect: addresses, secrets, tickets
+# bats file_tags=siw
 # shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
 

@@ -3,6 +3,7 @@
 # An example is a block of README.md below a line "<!-- example: NAME -->", or a display of a man page
 # below a line '.\" example: NAME'. It runs with sh -e in a directory of its own that holds disk.img,
 # log and dir/, with ADDR set, and rdmaput and a stand-in for ssh to host2 on PATH.
+# bats file_tags=siw
 # shellcheck disable=SC2154 # lib/common.bash and bats set what is used here
 
 load lib/common

@@ -96,6 +96,7 @@ check_as_user() {
   assert_failed min-bandwidth max-latency
 }
 
+# bats test_tags=rxe
 @test "fault: a loopback address" {
   check_json 1 127.0.0.1
   assert_finding resolve-address failed 'loopback addresses have no RDMA device' 'use its address '
@@ -113,6 +114,7 @@ check_as_user() {
   assert_finding "$failed" failed "$addr"
 }
 
+# bats test_tags=rxe
 @test "nothing is left of it, and the host is as it was" {
   find_guest
   look() {
@@ -156,6 +158,7 @@ check_as_user() {
   assert_finding resolve-address failed 'no /dev/infiniband/rdma_cm' 'modprobe rdma_ucm'
 }
 
+# bats test_tags=rxe
 @test "fault: a node is missing" {
   find_guest
   mv /dev/infiniband/rdma_cm /dev/infiniband/away
@@ -165,6 +168,7 @@ check_as_user() {
   assert_failed node-rdma-cm
 }
 
+# bats test_tags=rxe
 @test "fault: a node cannot be read" {
   find_guest
   chmod 0600 "/dev/infiniband/$uverbs"
@@ -205,6 +209,7 @@ is_active() { grep -q ACTIVE "/sys/class/infiniband/$device/ports/1/state"; }
     "ip address add ADDRESS/PREFIX dev $netdev"
 }
 
+# bats test_tags=rxe
 @test "fault: an MTU that is wrong" {
   find_guest
   restore "ip address replace $addr6/64 dev $netdev nodad"
@@ -229,6 +234,7 @@ is_active() { grep -q ACTIVE "/sys/class/infiniband/$device/ports/1/state"; }
   assert_failed memlock "loopback-${addr//./-}"
 }
 
+# bats test_tags=rxe
 @test "fault: a container without the nodes" {
   find_guest
   touch /.dockerenv
@@ -240,6 +246,7 @@ is_active() { grep -q ACTIVE "/sys/class/infiniband/$device/ports/1/state"; }
   assert_finding container warning 'missing: nodes below /dev/infiniband' '--device=/dev/infiniband'
 }
 
+# bats test_tags=rxe
 @test "fault: an address that reaches no device" {
   find_guest
   check_json 1 --bind 192.0.2.200

@@ -1,4 +1,5 @@
 # exchange.bats - address and rkey over TCP, from an address that RDMA does not reach
+# bats file_tags=siw
 # shellcheck disable=SC2154 # variables of lib/common.bash
 load lib/common
 

@@ -65,6 +65,7 @@ is_as_before() {
   stop_server
 }
 
+# bats test_tags=siw
 @test "--max-memory is shared out, and what has none left is told busy" {
   local pids=() count=0 err
   make_file large 3000000

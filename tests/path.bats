@@ -47,6 +47,7 @@ start_check() {
   assert_regex "$(< "$server_err")" 'checked: [3-9][0-9] writes, all right; [0-9]+ echoes'
 }
 
+# bats test_tags=rxe
 @test "every kind of server answers checks, and keeps nothing of them" {
   local sink
   mkdir dir
@@ -107,6 +108,7 @@ start_check() {
   assert_run 0
 }
 
+# bats test_tags=siw
 @test "no more than 8 checks run at a time" {
   local pids=() pid
   start_server
@@ -141,7 +143,7 @@ start_check() {
   refute_output --partial 'ok '
 }
 
-# bats test_tags=device
+# bats test_tags=device,siw
 @test "a secret is asked for and proved, as for a transfer" {
   (umask 077 && echo 0123456789abcdef > secret && echo 0123456789abcdeX > other)
   start_server --secret-file secret
@@ -153,6 +155,7 @@ start_check() {
   assert_run 69 'FAIL exchange: ' 'access refused' 'skipped writes: not tried, since exchange failed'
 }
 
+# bats test_tags=siw
 @test "a client whose address is not allowed gets no check" {
   start_server --allow 192.0.2.0/24
   run check_path

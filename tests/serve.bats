@@ -1,4 +1,5 @@
 # What `rdmaput serve` says, whom it takes, and how it ends.
+# bats file_tags=rxe
 # shellcheck disable=SC2154 # lib/common.bash and bats set what is used here
 
 load lib/common
