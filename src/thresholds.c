@@ -23,20 +23,24 @@ bool thresholds_parse_percentile(const char *text, enum thresholds_percentile *p
     return false;
 }
 
-static void skip(struct findings *findings, const char *name, const char *what)
+/* Where something failed, that is why; else a figure that is asked for is missed. */
+static void lack(struct findings *findings, bool broken, const char *name, const char *what)
 {
-    findings_add(findings, FINDING_SKIPPED, name, NULL, 0, "no %s was measured", what);
+    findings_add(findings, broken ? FINDING_SKIPPED : FINDING_FAILED, name,
+                 broken ? NULL : "see above what was skipped, and why", 0, "no %s was measured",
+                 what);
 }
 
 static void add_bandwidth(const struct thresholds *thresholds,
-                          const struct checker_figures *figures, struct findings *findings)
+                          const struct checker_figures *figures, bool broken,
+                          struct findings *findings)
 {
     static const char name[] = "min-bandwidth";
     char is[UNITS_RATE_TEXT], least[UNITS_RATE_TEXT];
     units_format_rate(figures->bytes_per_second, is);
     units_format_rate(thresholds->least_bytes_per_second, least);
     if (!figures->bandwidth_measured)
-        skip(findings, name, "bandwidth");
+        lack(findings, broken, name, "bandwidth");
     else if (figures->bytes_per_second >= thresholds->least_bytes_per_second)
         findings_add(findings, FINDING_OK, name, NULL, 0, "%s, no less than %s", is, least);
     else
@@ -60,7 +64,7 @@ static uint64_t latency(const struct checker_figures *figures,
 }
 
 static void add_latency(const struct thresholds *thresholds, const struct checker_figures *figures,
-                        struct findings *findings)
+                        bool broken, struct findings *findings)
 {
     static const char name[] = "max-latency";
     char is[UNITS_TEXT], most[UNITS_TEXT];
@@ -69,7 +73,7 @@ static void add_latency(const struct thresholds *thresholds, const struct checke
     units_format_time(ns, is);
     units_format_time(thresholds->most_latency_ns, most);
     if (!figures->latency_measured)
-        skip(findings, name, "latency");
+        lack(findings, broken, name, "latency");
     else if (ns <= thresholds->most_latency_ns)
         findings_add(findings, FINDING_OK, name, NULL, 0, "%s %% within %s, no more than %s",
                      percentile, is, most);
@@ -83,8 +87,9 @@ static void add_latency(const struct thresholds *thresholds, const struct checke
 void thresholds_add(const struct thresholds *thresholds, const struct checker_figures *figures,
                     struct findings *findings)
 {
+    bool broken = findings_count(findings, FINDING_FAILED) > 0;
     if (thresholds->has_bandwidth)
-        add_bandwidth(thresholds, figures, findings);
+        add_bandwidth(thresholds, figures, broken, findings);
     if (thresholds->has_latency)
-        add_latency(thresholds, figures, findings);
+        add_latency(thresholds, figures, broken, findings);
 }

@@ -26,8 +26,8 @@ struct thresholds {
 /* "50", "99" or "99.9"; false for another. */
 bool thresholds_parse_percentile(const char *text, enum thresholds_percentile *percentile);
 
-/* Adds a finding for each threshold there is, "min-bandwidth" and "max-latency": failed when it is missed,
- * skipped when the figure was not measured. */
+/* Adds a finding for each threshold there is, "min-bandwidth" and "max-latency": failed when it is missed;
+ * when the figure was not measured, skipped where a finding has failed, else failed. */
 void thresholds_add(const struct thresholds *thresholds, const struct checker_figures *figures,
                     struct findings *findings);
 

@@ -70,14 +70,28 @@ static void a_latency_is_no_more(void **state)
     }
 }
 
-static void what_was_not_measured_is_skipped(void **state)
+static void what_was_not_measured_is_missed(void **state)
 {
     static const struct checker_figures none = {.samples = 0};
     struct thresholds bandwidth = {.has_bandwidth = true};
     struct thresholds latency = {.has_latency = true, .most_latency_ns = 1};
     (void)state;
-    assert_result(&bandwidth, &none, "min-bandwidth", FINDING_SKIPPED, "no bandwidth was measured");
-    assert_result(&latency, &none, "max-latency", FINDING_SKIPPED, "no latency was measured");
+    assert_result(&bandwidth, &none, "min-bandwidth", FINDING_FAILED, "no bandwidth was measured");
+    assert_result(&latency, &none, "max-latency", FINDING_FAILED, "no latency was measured");
+}
+
+static void what_was_not_measured_since_something_failed_is_skipped(void **state)
+{
+    static const struct checker_figures none = {.samples = 0};
+    struct thresholds thresholds = {.has_bandwidth = true, .has_latency = true};
+    struct findings findings = {.items = NULL};
+    (void)state;
+    findings_add(&findings, FINDING_FAILED, "connect", NULL, 0, "no");
+    thresholds_add(&thresholds, &none, &findings);
+    assert_int_equal(findings.count, 3);
+    assert_int_equal(findings.items[1].result, FINDING_SKIPPED);
+    assert_int_equal(findings.items[2].result, FINDING_SKIPPED);
+    findings_free(&findings);
 }
 
 static void without_thresholds_there_is_nothing_to_reach(void **state)
@@ -109,7 +123,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bandwidth_is_no_less),
         cmocka_unit_test(a_latency_is_no_more),
-        cmocka_unit_test(what_was_not_measured_is_skipped),
+        cmocka_unit_test(what_was_not_measured_is_missed),
+        cmocka_unit_test(what_was_not_measured_since_something_failed_is_skipped),
         cmocka_unit_test(without_thresholds_there_is_nothing_to_reach),
         cmocka_unit_test(percentiles_are_named_by_their_number),
     };
