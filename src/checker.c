@@ -540,7 +540,24 @@ static int try_write(struct checker *checker, const struct write *write)
     return 0;
 }
 
-/* -1 when one failed. */
+/* A path is not sound for that nothing could be tried. Always -1. */
+static int fail_untried(struct checker *checker)
+{
+    static const struct write least = {.bytes = 1, .entries = 1};
+    struct error err = {.class = ERROR_NONE};
+    char buf[96];
+    bool there = remote_bytes(&least) > checker->remote.scratch.size;
+    error_set(&err, there ? ERROR_TEMPORARY : ERROR_RESOURCE, STAGE_REGISTER,
+              checker->endpoint.peer, "not a byte could be written: %s",
+              find_obstacle(checker, &least, buf, sizeof buf));
+    error_hint(&err, "%s",
+               there ? "try again when other sessions of the server have ended, or give it more "
+                       "memory: its --max-memory, and 'ulimit -l' there"
+                     : memory_limit_hint());
+    return fail(checker, layer_names[LAYER_WRITES], 0, &err);
+}
+
+/* -1 when one failed, or none could be tried but those of no bytes. */
 static int try_writes(struct checker *checker)
 {
     struct table table;
@@ -552,7 +569,9 @@ static int try_writes(struct checker *checker)
             skip(checker, table.writes[i].name);
         return -1;
     }
-    return error_is_set(&checker->failure) ? -1 : 0;
+    if (error_is_set(&checker->failure))
+        return -1;
+    return checker->arrived > 0 ? 0 : fail_untried(checker);
 }
 
 /* ---- latency ------------------------------------------------------------------------------- */

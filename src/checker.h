@@ -57,7 +57,7 @@ struct checker_figures {
  * FINDING_SKIPPED with that reason; all writes together as "writes" where none could be tried. Writes
  * that arrive wrong fail one by one: the others are still made, and latency and bandwidth skipped. What
  * this host, its device or the server's memory does not allow is skipped, with the reason, and has not
- * failed.
+ * failed; but where not a byte could be written for that, "writes" has.
  *
  * 0 when none failed; -1 with *err, the first failure, otherwise. ERROR_DATA when bytes arrived wrong.
  * No wait for the server is longer than target.timeout.
