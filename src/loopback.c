@@ -202,8 +202,7 @@ int loopback_check(const struct loopback_job *job, struct findings *findings, st
     if (!error_is_set(&failed))
         try_path(&loopback, &tests, &figures, &stuck, &failed);
     log_set_level(level);
-    if (failed.class != ERROR_INTERRUPTED)
-        tell(job, &tests, &figures, &failed, (uint64_t)(clock_now() - start), findings);
+    tell(job, &tests, &figures, &failed, (uint64_t)(clock_now() - start), findings);
     findings_free(&tests);
     if (stuck || failed.class == ERROR_INTERRUPTED)
         *err = failed;

@@ -262,6 +262,24 @@ loopbacks() {
   assert_all_destroyed 1
 }
 
+@test "what an interrupted check prints does not pass for a whole one" {
+  local format
+  need_command xmllint
+  loopbacks
+  for format in tap junit; do
+    start_process "$format" "$RDMAPUT" check -v "--format=$format"
+    wait_for_text "$process_err" 'serving on'
+    kill -TERM "$process_pid"
+    wait_process "$process_pid" 10
+    assert_equal "$process_status" 143
+    run grep -c 'interrupted by a signal' "$process_out"
+    assert_run 0
+  done
+  run grep -E '^not ok [0-9]+ - loopback-' .bg-tap.out
+  assert_run 0
+  assert_equal "$(xmllint --xpath 'count(//testcase[starts-with(@name, "loopback")]/failure) > 0' .bg-junit.out)" true
+}
+
 @test "an adapter that flips a bit is found out by a host's writes to itself" {
   FAKE_FABRIC_FLIP=4097:4000 loopbacks
   run grep -v ' failed$' loopbacks
