@@ -2,10 +2,10 @@
 
 #include "findings-junit.h"
 
-#include <string.h>
+#include "utf8.h"
 
 /* Text and attributes alike. Findings are valid UTF-8 without control characters; of what is left, XML
- * has no U+FFFE and U+FFFF. */
+ * has no noncharacters. */
 static void write_text(FILE *out, const char *text)
 {
     static const struct {
@@ -15,7 +15,7 @@ static void write_text(FILE *out, const char *text)
         {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&apos;"}};
     for (; *text; text++) {
         size_t i = 0, count = sizeof entities / sizeof entities[0];
-        if (strncmp(text, "\xef\xbf\xbe", 3) == 0 || strncmp(text, "\xef\xbf\xbf", 3) == 0) {
+        if (utf8_is_noncharacter(text)) {
             putc('?', out);
             text += 2;
             continue;

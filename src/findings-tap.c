@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "utf8.h"
+
 /* What a description may hold: # begins a directive there. */
 static void write_description(FILE *out, const char *text)
 {
@@ -14,13 +16,19 @@ static void write_description(FILE *out, const char *text)
     }
 }
 
-/* A string of YAML; findings are one line of valid UTF-8. */
+/* A string of YAML; findings are one line of valid UTF-8 without control characters; of what is left,
+ * YAML has no noncharacters. */
 static void write_string(FILE *out, const char *key, const char *text)
 {
     if (!text[0])
         return;
     fprintf(out, "  %s: \"", key);
     for (; *text; text++) {
+        if (utf8_is_noncharacter(text)) {
+            putc('?', out);
+            text += 2;
+            continue;
+        }
         if (*text == '"' || *text == '\\')
             putc('\\', out);
         putc(*text, out);

@@ -48,6 +48,11 @@ bool utf8_is_control(const char *s, size_t length)
     return length == 2 && byte[0] == 0xc2 && byte[1] < 0xa0;
 }
 
+bool utf8_is_noncharacter(const char *s)
+{
+    return strncmp(s, "\xef\xbf\xbe", 3) == 0 || strncmp(s, "\xef\xbf\xbf", 3) == 0;
+}
+
 char *utf8_repair(const char *text)
 {
     char *repaired = malloc(strlen(text) * strlen(REPLACEMENT) + 1), *to = repaired;

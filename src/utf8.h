@@ -17,6 +17,9 @@ bool utf8_is_valid(const char *text);
 /* Whether the character at s, of that many bytes, is a control character: of C0, DEL, or of C1. */
 bool utf8_is_control(const char *s, size_t length);
 
+/* Whether the character at s is U+FFFE or U+FFFF, which neither XML nor YAML has. */
+bool utf8_is_noncharacter(const char *s);
+
 /* A copy in which each byte that is no part of valid UTF-8 is U+FFFD. The caller frees it; NULL when
  * memory is short. */
 char *utf8_repair(const char *text);

@@ -56,6 +56,10 @@ static void text_from_outside(void **state)
     assert_written(FINDING_FAILED, "a # SKIP \\ \"b\"\n...", NULL, 0,
                    "TAP version 13\n1..1\nnot ok 1 - name: a \\# SKIP \\\\ \"b\"?...\n  ---\n"
                    "  result: \"FAIL\"\n  message: \"a # SKIP \\\\ \\\"b\\\"?...\"\n  ...\n");
+    assert_written(FINDING_FAILED, "a\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd", NULL, 0,
+                   "TAP version 13\n1..1\n"
+                   "not ok 1 - name: a\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd\n  ---\n"
+                   "  result: \"FAIL\"\n  message: \"a??\xef\xbf\xbd\"\n  ...\n");
 }
 
 static void none_at_all(void **state)
