@@ -69,10 +69,23 @@ static void add_container(struct doctor *doctor)
 
 /* ---- locked memory ----------------------------------------------------------------------------- */
 
+/* Such a namespace has capabilities of its own, which the kernel does not ask for when it counts what
+ * is locked: rootless containers. */
+static bool is_in_user_namespace(const struct doctor *doctor)
+{
+    char line[128];
+    unsigned long inside, outside, count;
+    return hostfs_line(doctor->host->root, line, sizeof line, "/proc/self/uid_map") &&
+           !(sscanf(line, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+             outside == 0 && count >= UINT32_MAX);
+}
+
 static bool has_capability(const struct doctor *doctor)
 {
     char line[128] = "";
     uint64_t set = 0;
+    if (is_in_user_namespace(doctor))
+        return false;
     struct hostfs_lines lines = hostfs_open(doctor->host->root, "/proc/self/status");
     while (hostfs_next(&lines, line, sizeof line))
         if (sscanf(line, "CapEff: %" SCNx64, &set) == 1)
@@ -119,6 +132,12 @@ static void hint_memlock(const struct doctor *doctor, char *hint, size_t size)
         snprintf(hint, size,
                  "Slurm: PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, and "
                  "LimitMEMLOCK=infinity for slurmd");
+    else if (is_in_user_namespace(doctor))
+        snprintf(
+            hint, size,
+            "raise the limit of the user who makes this user namespace, or starts this rootless "
+            "container: memlock in /etc/security/limits.conf, LimitMEMLOCK= of user@.service; "
+            "CAP_IPC_LOCK in here does not count");
     else if (doctor->container[0])
         snprintf(hint, size, "run the container with --ulimit memlock=-1, or --cap-add IPC_LOCK");
     else if (find_service(doctor, service, sizeof service))

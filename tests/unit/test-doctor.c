@@ -505,6 +505,12 @@ static void limits_of_locked_memory(void **state)
     assert_only("memlock", FINDING_FAILED, "0 B may be locked, too little", "limits.conf");
     put("/proc/self/status", "Name:\tx\nCapEff:\t0000000000004000\n");
     assert_only("memlock", FINDING_OK, "CAP_IPC_LOCK", "");
+    put("/proc/self/uid_map", "         0          0 4294967295\n");
+    assert_only("memlock", FINDING_OK, "CAP_IPC_LOCK", "");
+    /* One of a user namespace's own lifts nothing. */
+    put("/proc/self/uid_map", "         0       1000          1\n");
+    assert_only("memlock", FINDING_FAILED, "0 B", "the user who makes this user namespace");
+    put("/proc/self/uid_map", "         0          0 4294967295\n");
     /* Which siw does not care for. */
     put(RXE "/node_desc", "Software iWARP stack\n");
     assert_only("memlock", FINDING_FAILED, "0 B", "limits.conf");
