@@ -28,7 +28,7 @@ struct port {
     bool active;
     char netdev[HOSTFS_NAME]; /* empty: none */
     bool netdev_up;
-    size_t address_count; /* of the netdev, without link-local ones */
+    size_t address_count; /* of the netdev, or that reach the port, without link-local ones */
 };
 
 #define PORT "/sys/class/infiniband/%s/ports/%u"
@@ -76,8 +76,33 @@ static bool is_infiniband(const struct port *port)
     return port->kind[0] == 'I';
 }
 
+static bool is_link_local(const struct sockaddr_storage *addr)
+{
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+    return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+/* An address that rdma_cm has this port for, which may be of another network device: a VLAN of the
+ * port's own, a bond above it, a macvlan in a container. NULL: none, with the address or, where that
+ * is NULL, with any that is not link-local. */
+static const struct device_address *find_reachable(const struct doctor_host *host,
+                                                   const struct port *port,
+                                                   const struct sockaddr_storage *addr)
+{
+    for (size_t i = 0; i < host->reachable_count; i++) {
+        const struct device_address *at = &host->reachable[i];
+        if (at->port == port->number && strcmp(at->device, port->device) == 0 &&
+            (addr ? address_same_host((const struct sockaddr *)&at->addr,
+                                      (const struct sockaddr *)addr)
+                  : !is_link_local(&at->addr)))
+            return at;
+    }
+    return NULL;
+}
+
 static void find_netdev(const struct doctor_host *host, struct port *port)
 {
+    const struct device_address *reachable = find_reachable(host, port, NULL);
     const struct nldev_link *link = find_link(host, port);
     port->netdev[0] = '\0';
     if (link && link->netdev[0])
@@ -91,6 +116,8 @@ static void find_netdev(const struct doctor_host *host, struct port *port)
                     "/sys/class/infiniband/%s/parent", port->device);
     if (!port->netdev[0] && (!link || is_infiniband(port)))
         find_adapter_netdev(host->root, port);
+    if (!port->netdev[0] && reachable)
+        snprintf(port->netdev, sizeof port->netdev, "%s", reachable->netdev);
 }
 
 static void find_kind(const char *root, struct port *port)
@@ -222,12 +249,6 @@ static bool needs_netdev(struct doctor *doctor, const struct port *port, const c
 
 /* ---- addresses and GIDs ------------------------------------------------------------------------ */
 
-static bool is_link_local(const struct sockaddr_storage *addr)
-{
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-    return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
-}
-
 static void add_addresses(struct doctor *doctor, struct port *port)
 {
     char text[160] = "", address[ADDRESS_TEXT], hint[160];
@@ -236,13 +257,14 @@ static void add_addresses(struct doctor *doctor, struct port *port)
     if (!needs_netdev(doctor, port, "addresses"))
         return;
     for (size_t i = 0; i < host->address_count; i++) {
-        if (strcmp(host->addresses[i].netdev, port->netdev) != 0 ||
-            is_link_local(&host->addresses[i].addr))
+        const struct doctor_address *at = &host->addresses[i];
+        bool own = strcmp(at->netdev, port->netdev) == 0;
+        if (is_link_local(&at->addr) || !(own || find_reachable(host, port, &at->addr)))
             continue;
-        address_format_host((const struct sockaddr *)&host->addresses[i].addr, address);
+        address_format_host((const struct sockaddr *)&at->addr, address);
         if (used < sizeof text)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
-                                     address);
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s", used ? ", " : "",
+                                     address, own ? "" : " by ", own ? "" : at->netdev);
         port->address_count++;
     }
     if (port->address_count > 0) {

@@ -63,7 +63,7 @@ void doctor_add_device(const struct doctor_host *host, struct findings *findings
  *     port-DEVICE-N        is active
  *     link-layer-DEVICE-N
  *     netdev-DEVICE-N      is there, and up
- *     addresses-DEVICE-N   it has some
+ *     addresses-DEVICE-N   it has some, or one on top of it
  *     gids-DEVICE-N        and the device has GIDs for them
  *     mtu-DEVICE-N         packets of the active MTU fit
  *     memlock              the limit of locked memory

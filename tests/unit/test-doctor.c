@@ -144,7 +144,8 @@ static int set_up(void **state)
     links[1] = (struct nldev_link){.device = "siw0", .port = 1, .netdev = "dummy1"};
     addresses[0] = (struct doctor_address){.netdev = "dummy0", .addr = address("10.77.0.1")};
     addresses[1] = (struct doctor_address){.netdev = "eth0", .addr = address("192.0.2.1")};
-    reachable[0] = (struct device_address){.device = "rxe0", .addr = address("10.77.0.1")};
+    reachable[0] = (struct device_address){
+        .device = "rxe0", .port = 1, .netdev = "dummy0", .addr = address("10.77.0.1")};
     host = (struct doctor_host){.root = root,
                                 .listed = listed,
                                 .listed_count = 1,
@@ -407,6 +408,7 @@ static void a_port_without_a_network_device(void **state)
 {
     (void)state;
     host.links[0].netdev[0] = '\0';
+    host.reachable_count = 0;
     put(RXE "/ports/1/gid_attrs/ndevs/0", "dummy0\n"); /* of another namespace */
     assert_only("netdev-rxe0-1", FINDING_FAILED, "no network device in this network namespace",
                 "rdma link show");
@@ -450,6 +452,28 @@ static void a_network_device_without_addresses(void **state)
     assert_only("addresses-rxe0-1", FINDING_FAILED, "no address but link-local",
                 "ip address add ADDRESS/PREFIX dev dummy0");
     assert_finding("reach", FINDING_SKIPPED, "above", "");
+}
+
+/* What rdma_cm finds the port by is as good as its own network device. */
+static void addresses_of_another_network_device(void **state)
+{
+    (void)state;
+    strcpy(host.addresses[1].netdev, "dummy0.5");
+    host.addresses[0].addr = address("fe80::1");
+    host.reachable[0] = (struct device_address){
+        .device = "rxe0", .port = 1, .netdev = "dummy0.5", .addr = address("192.0.2.1")};
+    put(RXE "/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+    put(RXE "/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:c000:0201\n");
+    assert_only("addresses-rxe0-1", FINDING_OK, "dummy0 has 192.0.2.1 by dummy0.5", "");
+    /* Another port's is not. */
+    host.reachable[0].port = 2;
+    assert_only("addresses-rxe0-1", FINDING_FAILED, "no address but link-local", "");
+    /* In a container the port's own is not there. */
+    host.reachable[0].port = 1;
+    host.links[0].netdev[0] = '\0';
+    put_netdev("dummy0.5");
+    assert_only("addresses-rxe0-1", FINDING_OK, "dummy0.5 has 192.0.2.1", "");
+    assert_finding("netdev-rxe0-1", FINDING_OK, "dummy0.5, of rxe0 port 1, is up", "");
 }
 
 static void addresses_without_gids(void **state)
@@ -550,6 +574,7 @@ static void containers(void **state)
     take("/dev/infiniband");
     host.memlock = 0;
     host.links[0].netdev[0] = '\0';
+    host.reachable_count = 0;
     examine();
     assert_finding("node-rdma-cm", FINDING_FAILED, "", "--device=/dev/infiniband/rdma_cm");
     assert_finding("netdev-rxe0-1", FINDING_FAILED, "", "--network host");
@@ -620,6 +645,7 @@ int main(void)
         TEST(a_port_without_a_network_device),
         TEST(network_devices_as_files_tell),
         TEST(a_network_device_without_addresses),
+        TEST(addresses_of_another_network_device),
         TEST(addresses_without_gids),
         TEST(mtus),
         TEST(limits_of_locked_memory),
