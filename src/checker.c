@@ -12,6 +12,7 @@
 #include "handshake.h"
 #include "memory.h"
 #include "pattern.h"
+#include "samples.h"
 #include "session.h"
 #include "units.h"
 
@@ -609,72 +610,61 @@ static int sample(struct checker *checker, uint64_t *ns, struct error *err)
     return 0;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
-    return (first > second) - (first < second);
-}
-
-/* By nearest rank, of sorted samples. */
-static uint64_t percentile(const uint64_t *samples, size_t count, unsigned per_mille)
-{
-    size_t rank = (count * per_mille + 999) / 1000;
-    return samples[rank > 0 ? rank - 1 : 0];
-}
-
 static uint64_t duration(const struct checker_job *job)
 {
     uint64_t ns = job->duration_ns ? job->duration_ns : (uint64_t)CHECKER_DURATION_NS;
     return job->quick && ns > (uint64_t)CHECKER_QUICK_NS ? (uint64_t)CHECKER_QUICK_NS : ns;
 }
 
-/* At least one sample. How many, or -1 with *err. */
-static int take_samples(struct checker *checker, uint64_t *samples, struct error *err)
+/* At least one. */
+static int take_samples(struct checker *checker, struct samples *samples, struct error *err)
 {
     int64_t until = clock_after(duration(checker->job));
-    int count = 0;
+    uint64_t ns;
     for (unsigned i = 0; i < WARM_UP && clock_now() < until; i++)
-        if (sample(checker, &samples[0], err) < 0)
+        if (sample(checker, &ns, err) < 0)
             return -1;
     do {
-        if (sample(checker, &samples[count++], err) < 0)
+        if (sample(checker, &ns, err) < 0)
             return -1;
-    } while (count < MOST_SAMPLES && clock_now() < until);
-    return count;
+        samples_add(samples, ns);
+    } while (clock_now() < until);
+    return 0;
 }
 
-static void note_latency(struct checker *checker, uint64_t *samples, size_t count, uint64_t ns)
+static void note_latency(struct checker *checker, struct samples *samples, uint64_t ns)
 {
     struct checker_figures *figures = checker->figures;
     char median[UNITS_TEXT], most[UNITS_TEXT], worst[UNITS_TEXT];
-    qsort(samples, count, sizeof *samples, compare_numbers);
+    samples_sort(samples);
     figures->latency_measured = true;
-    figures->samples = count;
-    figures->latency_median_ns = percentile(samples, count, 500);
-    figures->latency_99_ns = percentile(samples, count, 990);
-    figures->latency_999_ns = percentile(samples, count, 999);
+    figures->samples = samples->count;
+    figures->latency_median_ns = samples_percentile(samples, 500);
+    figures->latency_99_ns = samples_percentile(samples, 990);
+    figures->latency_999_ns = samples_percentile(samples, 999);
     findings_add(checker->findings, FINDING_OK, layer_names[LAYER_LATENCY], NULL, ns,
-                 "median %s, 99 %% within %s, 99.9 %% within %s, of %zu round trips",
+                 "median %s, 99 %% within %s, 99.9 %% within %s, of %" PRIu64 " round trips",
                  units_format_time(figures->latency_median_ns, median),
                  units_format_time(figures->latency_99_ns, most),
-                 units_format_time(figures->latency_999_ns, worst), count);
+                 units_format_time(figures->latency_999_ns, worst), samples->count);
 }
 
 static int measure_latency(struct checker *checker)
 {
     struct error err = {.class = ERROR_NONE};
     int64_t start = clock_now();
-    uint64_t *samples = malloc(MOST_SAMPLES * sizeof *samples);
-    int count = samples ? take_samples(checker, samples, &err)
-                        : error_set_errno(&err, ERROR_RESOURCE, STAGE_TRANSFER, NULL, ENOMEM,
-                                          "cannot keep the samples");
+    struct samples samples = {.items = malloc(MOST_SAMPLES * sizeof *samples.items),
+                              .room = MOST_SAMPLES};
+    int rc = samples.items ? take_samples(checker, &samples, &err)
+                           : error_set_errno(&err, ERROR_RESOURCE, STAGE_TRANSFER, NULL, ENOMEM,
+                                             "cannot keep the samples");
     uint64_t ns = (uint64_t)(clock_now() - start);
-    if (count < 0)
+    if (rc < 0)
         fail(checker, layer_names[LAYER_LATENCY], ns, &err);
     else
-        note_latency(checker, samples, (size_t)count, ns);
-    free(samples);
-    return count < 0 ? -1 : 0;
+        note_latency(checker, &samples, ns);
+    free(samples.items);
+    return rc;
 }
 
 /* ---- bandwidth ----------------------------------------------------------------------------- */

@@ -31,7 +31,8 @@ struct checker_figures {
      * A sample is the time from just before an RDMA write of 8 bytes (inline where the device takes
      * that) and an ECHO message behind it are posted, one after the other, until the server's answer
      * is taken from the completion queue: one round trip, with what the programs at both ends take
-     * for it. Each polls its queue for up to 50 us before it sleeps. The percentiles are by nearest rank.
+     * for it. Each polls its queue for up to 50 us before it sleeps. The percentiles are by nearest rank,
+     * of all or, where there are more than 50,000, of as many by chance.
      */
     uint64_t latency_median_ns, latency_99_ns, latency_999_ns;
     /*
