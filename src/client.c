@@ -136,6 +136,19 @@ struct connecting {
     struct endpoint *endpoint;
 };
 
+/* That of --bind is the one to mend, where no device is behind it. */
+static void blame_bind(const struct connecting *job, struct error *err)
+{
+    struct error ignored = {.class = ERROR_NONE};
+    if (!job->src || err->class != ERROR_UNAVAILABLE || err->stage != STAGE_RESOLVE_ADDRESS ||
+        device_is_behind(job->src, &ignored) != 0)
+        return;
+    error_clear(err);
+    error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, job->target->bind,
+              "no RDMA device of this host is behind that address of --bind");
+    error_hint(err, "'rdmaput devices' lists the addresses that reach a device");
+}
+
 /* One try of one address, from one port. */
 static int try_port(const struct connecting *job, const struct sockaddr *dest, int64_t deadline,
                     bool *answered, bool *port_taken, struct error *err)
@@ -152,6 +165,7 @@ static int try_port(const struct connecting *job, const struct sockaddr *dest, i
     if (job->target->facts)
         *job->target->facts = endpoint->facts;
     endpoint_close(endpoint);
+    blame_bind(job, err);
     return -1;
 }
 
@@ -161,9 +175,11 @@ static int try_endpoint(void *context, const struct sockaddr *dest, int64_t dead
     const struct connecting *job = context;
     if (check_zone(dest, job->target->host, err) < 0)
         return -1;
-    if (job->src && job->src->sa_family != dest->sa_family)
-        return error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, job->target->host,
-                         "--bind names an address of another family than the host's");
+    if (job->src && job->src->sa_family != dest->sa_family) {
+        error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, job->target->host,
+                  "--bind names an address of another family than the host's");
+        return error_hint(err, "give both as IPv4 addresses, or both as IPv6 ones");
+    }
     for (unsigned tries = 1;; tries++) {
         bool port_taken = false;
         if (try_port(job, dest, deadline, answered, &port_taken, err) == 0)

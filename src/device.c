@@ -208,6 +208,17 @@ int device_addresses(struct device_address **addresses, struct error *err)
     return got < 0 ? -1 : count;
 }
 
+int device_is_behind(const struct sockaddr *sa, struct error *err)
+{
+    struct device_address ignored;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    if (!channel)
+        return device_missing_error(err, errno);
+    int found = find_device(channel, sa, &ignored, err);
+    rdma_destroy_event_channel(channel);
+    return found;
+}
+
 bool device_example_address(char buf[ADDRESS_TEXT])
 {
     struct device_address *addresses = NULL;

@@ -49,6 +49,10 @@ int device_list(struct device **devices, struct error *err);
  * addresses are left out. Their count, or -1 with *err. */
 int device_addresses(struct device_address **addresses, struct error *err);
 
+/* Whether rdma_bind_addr(3) finds a device for the address, as 1 or 0; -1 with *err when that could not
+ * be found out. */
+int device_is_behind(const struct sockaddr *sa, struct error *err);
+
 /* 0 when there is a device here and rdma_cm can be used; -1 with *err otherwise: 69 and what
  * mends it. */
 int device_check_any(struct error *err);

@@ -241,6 +241,16 @@ END
   assert_failed resolve-address
 }
 
+@test "fault: the address of --bind is of no device here, or of another family" {
+  start_server
+  check_json 1 --bind 192.0.2.200 "$dest"
+  assert_finding resolve-address failed '192.0.2.200: no RDMA device of this host is behind that address of --bind' \
+    'rdmaput devices'
+  assert_failed resolve-address
+  check_json 1 --bind ::1 "$dest"
+  assert_finding resolve-address failed 'another family' 'both as IPv6'
+}
+
 # ---- this host -----------------------------------------------------------------------------------
 
 # The loopback findings of `check` alone, each as "NAME RESULT", in the file loopbacks. The layers below have
