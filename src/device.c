@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "memory.h"
 
 #define CM_NODE "/dev/infiniband/rdma_cm"
 
@@ -28,7 +29,9 @@ int device_missing_error(struct error *err, int errnum)
         return error_hint(err, "its mode should be 0666: udev's rules of rdma-core set it");
     }
     error_set_errno(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, errnum, "cannot use RDMA");
-    return error_hint(err, "see 'rdmaput devices'");
+    return error_hint(err, "%s",
+                      errnum == EMFILE || errnum == ENFILE ? memory_files_hint()
+                                                           : "see 'rdmaput devices'");
 }
 
 int device_check_any(struct error *err)

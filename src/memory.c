@@ -60,6 +60,12 @@ const char *memory_limit_hint(void)
            "PropagateResourceLimits of Slurm";
 }
 
+const char *memory_files_hint(void)
+{
+    return "raise the limit of open files: 'ulimit -n', nofile in /etc/security/limits.conf, "
+           "LimitNOFILE= of a systemd unit";
+}
+
 static int hint_memlock(struct error *err)
 {
     return error_hint(err, "%s", memory_limit_hint());
@@ -81,8 +87,7 @@ int memory_resource_error(struct error *err, const char *subject, int errnum, co
     if (errnum == EMFILE || errnum == ENFILE) {
         error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, subject, errnum, "cannot create %s",
                         what);
-        return error_hint(err, "raise the limit of open files: 'ulimit -n', nofile in "
-                               "/etc/security/limits.conf, LimitNOFILE= of a systemd unit");
+        return error_hint(err, "%s", memory_files_hint());
     }
     error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, subject, errnum,
                     "cannot create %s, with a limit of locked memory of %s", what,

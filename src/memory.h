@@ -66,6 +66,9 @@ void memory_free(struct memory *memory);
 /* Where the limit of locked memory is raised. Static storage. */
 const char *memory_limit_hint(void);
 
+/* The same of the limit of open files. */
+const char *memory_files_hint(void);
+
 /* The error of a failed allocation of device resources (queues, domains): which often is the limit
  * of locked memory too. Always -1. */
 int memory_resource_error(struct error *err, const char *subject, int errnum, const char *what);

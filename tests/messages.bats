@@ -27,6 +27,7 @@ tells_of_call() {
   tells_of_call ibv_create_cq 12 71 'cannot create a completion queue, with a limit of locked memory of' 'LimitMEMLOCK='
   tells_of_call rdma_create_qp 12 71 'cannot create a queue pair, with a limit of locked memory of' "'ulimit -l'"
   tells_of_call ibv_create_comp_channel 24 71 'cannot create a completion channel: Too many open files' "'ulimit -n'"
+  tells_of_call rdma_create_event_channel 24 71 'cannot use RDMA: Too many open files' "'ulimit -n'"
   tells_of_call rdma_create_qp 95 69 'makes no reliable connections (RC queue pairs)' EFA
   stop_server
 }
