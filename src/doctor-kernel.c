@@ -234,12 +234,24 @@ static bool lacks_connections(const struct doctor *doctor, const char *device)
     return strstr(type, "usNIC") || strstr(type, "unspecified");
 }
 
+/* Whether its node, as far as the kernel tells of one, can be used. */
+static bool has_node(const struct doctor *doctor, const char *device)
+{
+    char uverbs[HOSTFS_NAME];
+    find_uverbs(doctor, device, uverbs);
+    return !uverbs[0] || hostfs_try(doctor->host->root, NODES "/%s", uverbs) == 0;
+}
+
 static void add_provider(struct doctor *doctor, const char *device, bool has_uverbs)
 {
+    bool listed = is_listed(doctor->host, device);
     if (!has_uverbs)
         doctor_add(doctor, FINDING_SKIPPED, "provider", device, 0, NULL,
                    "libibverbs sees no device without ib_uverbs");
-    else if (!is_listed(doctor->host, device))
+    else if (!listed && !has_node(doctor, device))
+        doctor_add(doctor, FINDING_SKIPPED, "provider", device, 0, NULL,
+                   "libibverbs sees no device whose node it cannot use");
+    else if (!listed)
         doctor_add(
             doctor, FINDING_FAILED, "provider", device, 0,
             "install its provider library: ibverbs-providers (Debian, Ubuntu), libibverbs "

@@ -168,6 +168,16 @@ check_as_user() {
   assert_failed node-rdma-cm
 }
 
+@test "fault: a device's node is missing" {
+  find_guest
+  mv "/dev/infiniband/$uverbs" /dev/infiniband/away
+  restore "mv /dev/infiniband/away /dev/infiniband/$uverbs"
+  check_json 1
+  assert_finding "node-$uverbs" failed "/dev/infiniband/$uverbs" udevadm
+  assert_finding "provider-$name" skipped node
+  assert_failed "node-$uverbs"
+}
+
 # bats test_tags=rxe
 @test "fault: a node cannot be read" {
   find_guest

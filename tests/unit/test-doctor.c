@@ -327,6 +327,10 @@ static void nodes_that_are_not_there(void **state)
     take("/dev/infiniband/uverbs0");
     assert_only("node-uverbs0", FINDING_FAILED, "/dev/infiniband/uverbs0, of rxe0: No such file",
                 "udevadm trigger");
+    /* libibverbs does not list such a device, whatever its provider. */
+    host.listed_count = 0;
+    assert_only("node-uverbs0", FINDING_FAILED, "No such file", "udevadm trigger");
+    assert_finding("provider-rxe0", FINDING_SKIPPED, "node", "");
 }
 
 /* By one who is neither root, who may do all, nor the owner. */
