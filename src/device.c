@@ -11,10 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hostfs.h"
 #include "log.h"
 #include "memory.h"
 
-#define CM_NODE "/dev/infiniband/rdma_cm"
+#define NODES "/dev/infiniband"
+#define CM_NODE NODES "/rdma_cm"
 
 int device_missing_error(struct error *err, int errnum)
 {
@@ -34,6 +36,59 @@ int device_missing_error(struct error *err, int errnum)
                                                            : "see 'rdmaput devices'");
 }
 
+/* What keeps a device that cannot be opened, with errnum, from it: libibverbs goes on looking where its
+ * node is not permitted, and then tells that there is none. */
+static int node_errno(const struct ibv_device *device, int errnum)
+{
+    char path[sizeof NODES "/" + sizeof device->dev_name];
+    snprintf(path, sizeof path, NODES "/%s", device->dev_name);
+    return errnum == ENOENT && access(path, R_OK | W_OK) < 0 ? errno : errnum;
+}
+
+/* Whether one of the list can be opened; *errnum is why the first cannot. */
+static bool can_open_any(struct ibv_device **list, int count, int *errnum)
+{
+    for (int i = 0; i < count; i++) {
+        struct ibv_context *verbs = ibv_open_device(list[i]);
+        if (verbs) {
+            ibv_close_device(verbs);
+            return true;
+        }
+        if (i == 0)
+            *errnum = node_errno(list[i], errno);
+    }
+    return false;
+}
+
+static int unopened_error(struct ibv_device *first, int errnum, struct error *err)
+{
+    error_set_errno(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, errnum,
+                    "cannot open device %s by " NODES "/%s", ibv_get_device_name(first),
+                    first->dev_name);
+    return error_hint(err, "%s",
+                      errnum == EMFILE || errnum == ENFILE
+                          ? memory_files_hint()
+                          : "its mode should be 0666: udev's rules of rdma-core make the node, and "
+                            "set it; in a container, pass " NODES " on; 'rdmaput check' looks");
+}
+
+/* libibverbs lists none. */
+static int unlisted_error(struct error *err)
+{
+    struct hostfs_names devices = hostfs_names("", "/sys/class/infiniband");
+    bool known = devices.count > 0;
+    hostfs_free(&devices);
+    if (!known) {
+        error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "no RDMA device on this host");
+        return error_hint(err, "make a soft one on a network device: 'rdma link add rxe0 type rxe "
+                               "netdev NETDEV'");
+    }
+    error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL,
+              "libibverbs sees no RDMA device on this host, and the kernel has one");
+    return error_hint(err, "its node below " NODES " is missing, or its provider library is not "
+                           "installed (ibverbs-providers): 'rdmaput check' tells which");
+}
+
 int device_check_any(struct error *err)
 {
     int count = 0;
@@ -42,13 +97,13 @@ int device_check_any(struct error *err)
     struct ibv_device **list = ibv_get_device_list(&count);
     if (!list)
         return device_missing_error(err, errno);
+    int errnum = 0, rc = 0;
+    if (count == 0)
+        rc = unlisted_error(err);
+    else if (!can_open_any(list, count, &errnum))
+        rc = unopened_error(list[0], errnum, err);
     ibv_free_device_list(list);
-    if (count > 0)
-        return 0;
-    error_set(err, ERROR_UNAVAILABLE, STAGE_OPEN, NULL, "no RDMA device on this host");
-    return error_hint(err, "make a soft one on a network device: 'rdma link add rxe0 type rxe "
-                           "netdev NETDEV', or install the provider library of the device "
-                           "(ibverbs-providers)");
+    return rc;
 }
 
 uint32_t device_mtu_bytes(enum ibv_mtu mtu)
@@ -110,7 +165,7 @@ static int query_device(struct ibv_device *source, struct device *device)
     struct ibv_device_attr attr;
     struct ibv_context *verbs = ibv_open_device(source);
     if (!verbs)
-        return errno;
+        return node_errno(source, errno);
     int rc = ibv_query_device(verbs, &attr);
     if (rc == 0) {
         *device = (struct device){

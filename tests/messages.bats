@@ -50,6 +50,14 @@ tells_of_call() {
   tells 69 'cannot use /dev/infiniband/rdma_cm: Permission denied' 0666 setpriv --reuid=65534 --clear-groups "$RDMAPUT" devices || failed=yes
   chmod 0666 /dev/infiniband/rdma_cm
   [ -z "${failed-}" ]
-  tells 69 'no RDMA device on this host' ibverbs-providers unshare -m bash -c \
+  tells 69 'libibverbs sees no RDMA device on this host, and the kernel has one' ibverbs-providers unshare -m bash -c \
     'mount -t tmpfs none /etc/libibverbs.d && exec "$@"' - "$RDMAPUT" devices
+  chmod 0600 /dev/infiniband/uverbs*
+  for words in devices "serve --discard --bind $addr"; do
+    # shellcheck disable=SC2086 # words
+    tells 69 ': Permission denied' 0666 setpriv --reuid=65534 --clear-groups "$RDMAPUT" $words || failed=yes
+    assert_regex "$stderr" 'rdmaput: cannot open device [a-z0-9]+ by /dev/infiniband/uverbs' || failed=yes
+  done
+  chmod 0666 /dev/infiniband/uverbs*
+  [ -z "${failed-}" ]
 }
