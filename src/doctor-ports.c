@@ -76,6 +76,18 @@ static bool is_infiniband(const struct port *port)
     return port->kind[0] == 'I';
 }
 
+/* As libibverbs tells of it; NULL where the device cannot be opened. */
+static const struct device_port *find_opened(const struct doctor_host *host,
+                                             const struct port *port)
+{
+    for (size_t i = 0; i < host->device_count; i++)
+        for (unsigned k = 0; k < host->devices[i].port_count; k++)
+            if (strcmp(host->devices[i].name, port->device) == 0 &&
+                host->devices[i].ports[k].number == port->number)
+                return &host->devices[i].ports[k];
+    return NULL;
+}
+
 static bool is_link_local(const struct sockaddr_storage *addr)
 {
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
@@ -133,6 +145,18 @@ static void find_kind(const char *root, struct port *port)
 
 /* ---- state ------------------------------------------------------------------------------------- */
 
+/* Where the file cannot be read. */
+static const char *opened_state(const struct doctor_host *host, const struct port *port)
+{
+    static const char *const names[] = {[IBV_PORT_NOP] = "NOP",
+                                        [IBV_PORT_DOWN] = "DOWN",
+                                        [IBV_PORT_INIT] = "INIT",
+                                        [IBV_PORT_ARMED] = "ARMED",
+                                        [IBV_PORT_ACTIVE] = "ACTIVE"};
+    const struct device_port *opened = find_opened(host, port);
+    return opened && opened->state <= IBV_PORT_ACTIVE ? names[opened->state] : "";
+}
+
 /* "4: ACTIVE" is "ACTIVE". */
 static const char *behind_number(const char *text)
 {
@@ -162,7 +186,7 @@ static void add_state(struct doctor *doctor, struct port *port)
     const char *root = doctor->host->root;
     hostfs_line(root, state, sizeof state, PORT "/state", port->device, port->number);
     hostfs_line(root, physical, sizeof physical, PORT "/phys_state", port->device, port->number);
-    const char *word = behind_number(state);
+    const char *word = state[0] ? behind_number(state) : opened_state(doctor->host, port);
     port->active = strcmp(word, "ACTIVE") == 0;
     if (port->active) {
         add(doctor, FINDING_OK, "port", port, NULL, "port %u of %s is active", port->number,
@@ -341,12 +365,8 @@ static void add_gids(struct doctor *doctor, const struct port *port)
 
 static long active_mtu(const struct doctor_host *host, const struct port *port)
 {
-    for (size_t i = 0; i < host->device_count; i++)
-        for (unsigned k = 0; k < host->devices[i].port_count; k++)
-            if (strcmp(host->devices[i].name, port->device) == 0 &&
-                host->devices[i].ports[k].number == port->number)
-                return host->devices[i].ports[k].active_mtu_bytes;
-    return 0;
+    const struct device_port *opened = find_opened(host, port);
+    return opened ? opened->active_mtu_bytes : 0;
 }
 
 /* The largest of an InfiniBand MTU's sizes that fits. */
@@ -389,6 +409,9 @@ static void add_mtu(struct doctor *doctor, const struct port *port)
     if (active <= 0)
         add(doctor, FINDING_SKIPPED, "mtu", port, NULL,
             "the active MTU of %s is not known: it cannot be opened", port->device);
+    else if (netdev < 0)
+        add(doctor, FINDING_SKIPPED, "mtu", port, NULL, "the MTU of %s cannot be read",
+            port->netdev);
     else if (strcmp(port->kind, "RoCE") == 0)
         judge_roce_mtu(doctor, port, netdev, active);
     else if (netdev < IPV6_LEAST_MTU) {

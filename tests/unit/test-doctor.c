@@ -383,6 +383,21 @@ static void ports_that_are_not_active(void **state)
     assert_only("port-rxe0-1", FINDING_FAILED, "is INIT", "opensm");
 }
 
+/* What files do not tell is no fault of the host. */
+static void files_that_cannot_be_read(void **state)
+{
+    (void)state;
+    host.devices[0].ports[0].state = IBV_PORT_ACTIVE;
+    take(RXE "/ports/1/state");
+    take("/sys/class/net/dummy0/mtu");
+    assert_only("port-rxe0-1", FINDING_OK, "port 1 of rxe0 is active", "");
+    assert_finding("mtu-rxe0-1", FINDING_SKIPPED, "the MTU of dummy0 cannot be read", "");
+    host.devices[0].ports[0].state = IBV_PORT_INIT;
+    assert_only("port-rxe0-1", FINDING_FAILED, "port 1 of rxe0 is INIT", "");
+    host.device_count = 0;
+    assert_only("port-rxe0-1", FINDING_FAILED, "in no known state", "");
+}
+
 static void a_link_layer_that_is_none(void **state)
 {
     (void)state;
@@ -643,6 +658,7 @@ int main(void)
         TEST(a_device_without_a_provider),
         TEST(a_device_without_reliable_connections),
         TEST(ports_that_are_not_active),
+        TEST(files_that_cannot_be_read),
         TEST(a_link_layer_that_is_none),
         TEST(a_network_device_that_is_down),
         TEST(a_network_device_without_carrier),
