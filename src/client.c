@@ -75,6 +75,7 @@ static int try_all(const struct client_target *target, client_try try, void *con
                    bool *answered, struct error *err)
 {
     struct addrinfo *found;
+    struct facts facts = {.port = 0};
     struct error first = {.class = ERROR_NONE};
     if (look_up(target, &found, err) < 0)
         return -1;
@@ -85,13 +86,18 @@ static int try_all(const struct client_target *target, client_try try, void *con
             return 0;
         }
         if (!error_is_set(&first) || cause.class == ERROR_INTERRUPTED ||
-            (first.class == ERROR_UNAVAILABLE && cause.stage > first.stage))
+            (first.class == ERROR_UNAVAILABLE && cause.stage > first.stage)) {
             first = cause;
+            if (target->facts)
+                facts = *target->facts;
+        }
         if (*answered || cause.class != ERROR_UNAVAILABLE)
             break;
     }
     freeaddrinfo(found);
     *err = first;
+    if (target->facts)
+        *target->facts = facts;
     return -1;
 }
 

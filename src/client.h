@@ -21,8 +21,8 @@ struct client_target {
     uint8_t tos;      /* with that: endpoint_set_tos */
     uint64_t timeout; /* ns */
     uint64_t wait;    /* ns: how long to go on trying while nobody listens; 0: not at all */
-    struct facts
-        *facts; /* filled in by client_connect where it fails, of the last try; NULL: not */
+    /* Filled in by client_connect where it fails, of the try that *err is of; NULL: not. */
+    struct facts *facts;
 };
 
 /*

@@ -114,6 +114,19 @@ check_as_user() {
   assert_finding "$failed" failed "$addr"
 }
 
+@test "of a name with several addresses, the findings are of the one that came furthest" {
+  local got=0
+  find_guest
+  # The second one is none of this guest's networks.
+  printf '%s several.test\n' "$addr" 192.0.2.9 > hosts
+  unshare -m bash -c 'mount --bind hosts /etc/hosts && exec "$@"' - "$RDMAPUT" check --json several.test:1 > json || got=$?
+  assert_equal "$got" 1
+  read_findings 1
+  assert_finding resolve-address ok "$addr"
+  assert_finding resolve-route ok "by device $device port 1, from $addr"
+  assert_finding connect failed "$addr:1: connection rejected"
+}
+
 # bats test_tags=rxe
 @test "nothing is left of it, and the host is as it was" {
   find_guest
