@@ -259,12 +259,16 @@ void delivery_close(void *context, size_t index, struct sender_object *result)
     delivery_close_sources(object);
 }
 
-int64_t delivery_progressed(void *context, uint64_t bytes, size_t committed)
+int64_t delivery_progressed(void *context, const struct sender_state *now)
 {
     struct delivery *delivery = context;
     struct progress_state *state = &delivery->state;
-    state->bytes = bytes;
-    state->objects = committed;
+    state->bytes = now->stored + now->kept;
+    state->before = now->kept;
+    state->objects = now->committed;
+    /* Where holes are sent, too, it is more than it was. */
+    if (now->total != PLAN_UNKNOWN)
+        state->total = now->total;
     state->of_objects = delivery->order_count;
     return progress_note(delivery->progress, state);
 }

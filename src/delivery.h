@@ -80,7 +80,7 @@ void delivery_settled(void *context, size_t index, const struct digest_value *di
                       const struct error *cause);
 
 /* A sender_progressed: tells delivery->progress. */
-int64_t delivery_progressed(void *context, uint64_t bytes, size_t committed);
+int64_t delivery_progressed(void *context, const struct sender_state *now);
 
 /* Adds what was delivered so far to a document, each object by its name. */
 void delivery_describe(const struct delivery *delivery, struct json_object *document);

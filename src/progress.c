@@ -20,16 +20,16 @@
 #define USUAL_WIDTH 80
 #define MOST_LINE 512 /* less than PIPE_BUF: a pipe takes it whole, or not at all */
 
-static uint64_t rate(uint64_t bytes, uint64_t ns)
+static uint64_t rate(const struct progress_state *state, uint64_t ns)
 {
-    return ns > 0 ? (uint64_t)((double)bytes * 1e9 / (double)ns) : 0;
+    return ns > 0 ? (uint64_t)((double)(state->bytes - state->before) * 1e9 / (double)ns) : 0;
 }
 
-char *progress_format(const struct progress_state *state, uint64_t first, uint64_t ns,
-                      unsigned width, char *buf, size_t size)
+char *progress_format(const struct progress_state *state, uint64_t ns, unsigned width, char *buf,
+                      size_t size)
 {
     char amount[UNITS_TEXT], speed[UNITS_TEXT], left[UNITS_TEXT];
-    uint64_t per_second = rate(state->bytes - first, ns);
+    uint64_t per_second = rate(state, ns);
     size_t len = 0;
     buf[0] = '\0';
     if (state->of_objects > 1)
@@ -78,7 +78,7 @@ static void show(const struct progress *progress, const struct progress_state *s
     char line[256];
     /* The last column stays free: some terminals begin another line there. */
     unsigned width = progress->on_terminal ? terminal_width() - 1 : sizeof line;
-    progress_format(state, progress->first, ns, width, line, sizeof line);
+    progress_format(state, ns, width, line, sizeof line);
     if (progress->on_terminal)
         log_status(line);
     else
@@ -103,7 +103,7 @@ static void tell_program(struct progress *progress, const struct progress_state 
         add_number(object, "total_bytes", state->total);
     add_number(object, "objects_committed", state->objects);
     add_number(object, "duration_ns", ns);
-    add_number(object, "bytes_per_second", rate(state->bytes - progress->first, ns));
+    add_number(object, "bytes_per_second", rate(state, ns));
     int len = snprintf(line, sizeof line, "%s\n",
                        json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
     json_object_put(object);
@@ -124,7 +124,6 @@ int64_t progress_note(struct progress *progress, const struct progress_state *st
     if (!progress->begun) {
         progress->begun = true;
         progress->began_at = now;
-        progress->first = state->bytes;
         progress->next_at = now + QUIET_NS;
     }
     if (now < progress->next_at)

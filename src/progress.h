@@ -23,6 +23,7 @@ enum progress_when {
 /* How far it is. */
 struct progress_state {
     uint64_t bytes;    /* acknowledged, or there before */
+    uint64_t before;   /* of them, the latter: they are no speed */
     uint64_t total;    /* PROGRESS_UNKNOWN: not known */
     size_t objects;    /* committed */
     size_t of_objects; /* 0 or 1: not told */
@@ -33,7 +34,6 @@ struct progress {
     int fd;           /* not owned; -1: none */
     int64_t began_at; /* clock.h */
     int64_t next_at;  /* when it is told again */
-    uint64_t first;   /* bytes that were there when it began */
     bool begun;
 };
 
@@ -47,9 +47,9 @@ int64_t progress_note(struct progress *progress, const struct progress_state *st
 /* It has ended: takes the line away, and tells the last state to programs. */
 void progress_end(struct progress *progress, const struct progress_state *state);
 
-/* The line for people: "disk.img" would be too long for 80 columns, so it has none. ns since it began,
- * first as in struct progress. Cut to width columns; buf has size bytes. Returns buf. */
-char *progress_format(const struct progress_state *state, uint64_t first, uint64_t ns,
-                      unsigned width, char *buf, size_t size);
+/* The line for people: "disk.img" would be too long for 80 columns, so it has none. ns since it
+ * began. Cut to width columns; buf has size bytes. Returns buf. */
+char *progress_format(const struct progress_state *state, uint64_t ns, unsigned width, char *buf,
+                      size_t size);
 
 #endif

@@ -100,6 +100,7 @@ struct sender {
     uint64_t kept;        /* bytes the server has of the present object */
     uint64_t kept_in_all; /* and had of all that were begun, as both ends have found */
     uint64_t unread;      /* bytes of the present object, PLAN_UNKNOWN for a stream */
+    uint64_t total;       /* likewise, with those that were read: of one object, once it begins */
     bool placing;         /* slots are ranges of the present object */
     bool placed_all;      /* an ordinary slot came back: the server places no more */
     uint64_t load_at;     /* while placing: where the next load begins */
@@ -364,6 +365,8 @@ static void begin_sending(struct sender *sender)
     present(sender)->kept = digest_bytes(sender->loader.digest);
     sender->kept_in_all += present(sender)->kept;
     sender->unread = plan_bytes(plan);
+    if (!sender->job->many)
+        sender->total = sender->unread;
     if (sender->unread != PLAN_UNKNOWN)
         sender->unread -= present(sender)->kept;
     sender->loaded_all = sender->placed_all = false;
@@ -853,10 +856,12 @@ static enum session_next wait_next(struct sender *sender, struct wire_message *m
 static void tell_state(struct sender *sender)
 {
     const struct sender_job *job = sender->job;
+    const struct sender_state state = {.stored = sender->result->acknowledged,
+                                       .kept = sender->kept_in_all,
+                                       .total = sender->total,
+                                       .committed = sender->result->committed};
     if (job->progressed)
-        sender->session.wake_at = job->progressed(
-            job->context, sender->result->acknowledged + sender->kept_in_all,
-            sender->result->committed);
+        sender->session.wake_at = job->progressed(job->context, &state);
 }
 
 static int transfer(struct sender *sender, struct error *err)
@@ -965,6 +970,7 @@ int sender_run(const struct sender_job *job, struct sender_result *result, struc
         return error_set_errno(err, ERROR_RESOURCE, STAGE_OPEN, NULL, ENOMEM,
                                "cannot begin a session");
     sender->job = job;
+    sender->total = PLAN_UNKNOWN;
     sender->target = job->target;
     sender->target.facts = &result->facts;
     sender->result = result;

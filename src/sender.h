@@ -46,10 +46,17 @@ typedef void (*sender_close)(void *context, size_t index, struct sender_object *
 typedef void (*sender_settled)(void *context, size_t index, const struct digest_value *digest,
                                uint64_t kept, const struct error *cause);
 
-/* How far the session is, each time something may have changed: bytes that the server has stored or had
- * before, of all objects, and objects that it has committed. On the calling thread. Returns when it is
- * to be called again at the latest (clock.h). */
-typedef int64_t (*sender_progressed)(void *context, uint64_t bytes, size_t committed);
+/* How far a session is. */
+struct sender_state {
+    uint64_t stored;  /* bytes, by the server, of all objects */
+    uint64_t kept;    /* and those that it had before */
+    uint64_t total;   /* PLAN_UNKNOWN: not known, or not yet, or of many objects */
+    size_t committed; /* objects */
+};
+
+/* Each time something of that may have changed. On the calling thread. Returns when it is to be called
+ * again at the latest (clock.h). */
+typedef int64_t (*sender_progressed)(void *context, const struct sender_state *state);
 
 struct sender_job {
     struct client_target target;

@@ -92,6 +92,16 @@ shows() { has_text terminal "$1"; }
   assert_equal "$status" 64
 }
 
+@test "of holes that are sent as zeros the total tells, too" {
+  truncate -s 1M holes
+  printf x >> holes
+  head -c 2M /dev/zero > image
+  start_server --in-place image
+  rdmaput write --progress-fd 9 holes "$dest" 9> told
+  jq -se 'last | .acknowledged_bytes == 1048577 and .total_bytes == 1048577' told
+  stop_server
+}
+
 @test "a reader of --progress-fd that leaves, or reads nothing, does not end or hold a transfer" {
   make_file a 1200000
   start_server out/f

@@ -18,29 +18,29 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static void assert_line(const struct progress_state *state, uint64_t first, uint64_t ns,
-                        const char *expected)
+static void assert_line(const struct progress_state *state, uint64_t ns, const char *expected)
 {
     char line[128];
-    assert_string_equal(progress_format(state, first, ns, 100, line, sizeof line), expected);
+    assert_string_equal(progress_format(state, ns, 100, line, sizeof line), expected);
 }
 
 static void a_line_has_percent_bytes_rate_and_time_left(void **state)
 {
     struct progress_state at = {.bytes = 10 * MIB, .total = 40 * MIB};
     (void)state;
-    assert_line(&at, 0, 2 * (uint64_t)CLOCK_NS_PER_S, " 25 %  10.00 MiB, 5.00 MiB/s, 6 s left");
+    assert_line(&at, 2 * (uint64_t)CLOCK_NS_PER_S, " 25 %  10.00 MiB, 5.00 MiB/s, 6 s left");
     at.bytes = 40 * MIB;
-    assert_line(&at, 0, 8 * (uint64_t)CLOCK_NS_PER_S, "100 %  40.00 MiB, 5.00 MiB/s");
+    assert_line(&at, 8 * (uint64_t)CLOCK_NS_PER_S, "100 %  40.00 MiB, 5.00 MiB/s");
     at.total = PROGRESS_UNKNOWN;
-    assert_line(&at, 0, 8 * (uint64_t)CLOCK_NS_PER_S, "40.00 MiB, 5.00 MiB/s");
+    assert_line(&at, 8 * (uint64_t)CLOCK_NS_PER_S, "40.00 MiB, 5.00 MiB/s");
 }
 
 static void what_was_there_before_is_no_speed(void **state)
 {
-    const struct progress_state at = {.bytes = 30 * MIB, .total = 40 * MIB};
+    const struct progress_state at = {
+        .bytes = 30 * MIB, .before = 20 * MIB, .total = 40 * MIB};
     (void)state;
-    assert_line(&at, 20 * MIB, (uint64_t)CLOCK_NS_PER_S, " 75 %  30.00 MiB, 10.00 MiB/s, 1 s left");
+    assert_line(&at, (uint64_t)CLOCK_NS_PER_S, " 75 %  30.00 MiB, 10.00 MiB/s, 1 s left");
 }
 
 static void many_objects_are_counted(void **state)
@@ -48,16 +48,16 @@ static void many_objects_are_counted(void **state)
     const struct progress_state at = {
         .bytes = MIB, .total = PROGRESS_UNKNOWN, .objects = 3, .of_objects = 12};
     (void)state;
-    assert_line(&at, 0, (uint64_t)CLOCK_NS_PER_S, "3 of 12 objects, 1.00 MiB, 1.00 MiB/s");
+    assert_line(&at, (uint64_t)CLOCK_NS_PER_S, "3 of 12 objects, 1.00 MiB, 1.00 MiB/s");
 }
 
 static void nothing_divides_by_nothing(void **state)
 {
     struct progress_state at = {.bytes = 0, .total = 0};
     (void)state;
-    assert_line(&at, 0, 0, "100 %  0 B, 0 B/s");
+    assert_line(&at, 0, "100 %  0 B, 0 B/s");
     at.total = MIB;
-    assert_line(&at, 0, 0, "  0 %  0 B, 0 B/s");
+    assert_line(&at, 0, "  0 %  0 B, 0 B/s");
 }
 
 static void a_narrow_terminal_gets_less(void **state)
@@ -65,9 +65,9 @@ static void a_narrow_terminal_gets_less(void **state)
     const struct progress_state at = {.bytes = 10 * MIB, .total = 40 * MIB};
     char line[128];
     (void)state;
-    progress_format(&at, 0, 2 * (uint64_t)CLOCK_NS_PER_S, 12, line, sizeof line);
+    progress_format(&at, 2 * (uint64_t)CLOCK_NS_PER_S, 12, line, sizeof line);
     assert_string_equal(line, " 25 %  10.00");
-    progress_format(&at, 0, 2 * (uint64_t)CLOCK_NS_PER_S, 0, line, sizeof line);
+    progress_format(&at, 2 * (uint64_t)CLOCK_NS_PER_S, 0, line, sizeof line);
     assert_string_equal(line, "");
 }
 
