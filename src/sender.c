@@ -627,13 +627,25 @@ static int take_recalled(struct sender *sender, const struct wire_message *messa
     return 0;
 }
 
+/* It has stored what it had, and no more than it was sent. */
+static int take_acknowledged(struct sender *sender, uint64_t bytes, struct error *err)
+{
+    struct sender_result *result = sender->result;
+    if (bytes < result->acknowledged || bytes > result->sent)
+        return error_set(err, ERROR_PROTOCOL, STAGE_TRANSFER, sender->endpoint.peer,
+                         "the peer broke the protocol: it acknowledges %" PRIu64
+                         " bytes, after %" PRIu64 ", of %" PRIu64 " that were sent",
+                         bytes, result->acknowledged, result->sent);
+    result->acknowledged = bytes;
+    return 0;
+}
+
 static int take_grant(struct sender *sender, const struct wire_message *message, struct error *err)
 {
     if (sender->ready.type != WIRE_READY || !window_granted(&sender->window, message->grant.slot))
         return session_unexpected(&sender->session, message, err);
     sender->placed_all = true;
-    sender->result->acknowledged = message->grant.acknowledged;
-    return 0;
+    return take_acknowledged(sender, message->grant.acknowledged, err);
 }
 
 /* Whether the present object's next range may be this one. */
@@ -659,7 +671,8 @@ static int take_place(struct sender *sender, const struct wire_message *message,
                     sender->window.places[slot].length == 0);
     if (sending && !granted)
         return session_unexpected(&sender->session, message, err);
-    sender->result->acknowledged = message->place.acknowledged;
+    if (take_acknowledged(sender, message->place.acknowledged, err) < 0)
+        return -1;
     if (!sending)
         return 0;
     sender->place_at += message->place.length;

@@ -705,6 +705,8 @@ const struct hostile_case hostile_cases[] = {
     SERVER("grant-slot-63", 76, "GRANT" ORDER, FIELD(WIRE_GRANT, 4, 2, 63)),
     SERVER("grant-slot-65535", 76, "slot is out of range", FIELD(WIRE_GRANT, 4, 2, 0xffff)),
     SERVER("grant-reserved", 76, "reserved", FIELD(WIRE_GRANT, 8, 4, 1)),
+    SERVER("grant-acknowledged-too-much", 76, "it acknowledges 1099511627776 bytes, after 0, of ",
+           FIELD(WIRE_GRANT, 12, 8, (uint64_t)1 << 40)),
     SERVER("grant-acknowledged-2^63", 76, "acknowledges too much", FIELD(WIRE_GRANT, 12, 8, P63)),
     SERVER("grant-acknowledged-2^64-1", 76, "acknowledges too much", FIELD(WIRE_GRANT, 12, 8, ALL)),
     SERVER("place-slot-63", 76, "PLACE" ORDER, FLAGS(CASE_MAP), FIELD(WIRE_PLACE, 4, 2, 63)),
