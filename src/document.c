@@ -27,6 +27,8 @@ int document_open(const char *path, struct error *err)
 {
     output.path = path ? path : "standard output";
     output.file = path ? fopen(path, "we") : stdout;
+    if (!output.file && errno == EINTR && signals_count() > 0)
+        return error_set(err, ERROR_INTERRUPTED, STAGE_OPEN, path, "interrupted by a signal");
     if (!output.file)
         return error_set_errno(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path, errno, "cannot create");
     return 0;

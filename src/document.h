@@ -16,7 +16,7 @@
 #define DOCUMENT_VERSION 1
 
 /* Where documents go, from now on: to path, which is created or made empty; NULL: standard output.
- * -1 with *err (73). */
+ * A pipe that nobody reads yet is waited for. -1 with *err: 73, or ERROR_INTERRUPTED. */
 int document_open(const char *path, struct error *err);
 
 /* Whether that was called: without it no document is made, and nothing below does anything. */

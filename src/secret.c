@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fdio.h"
+#include "signals.h"
 
 static int check_file(int fd, const char *path, struct error *err)
 {
@@ -46,13 +47,20 @@ static size_t without_line_end(const char *text, size_t len)
     return len;
 }
 
+/* Of a pipe, it may take somebody else's time. */
+static int fail(const char *path, int errnum, const char *text, struct error *err)
+{
+    if (errnum == EINTR && signals_count() > 0)
+        return error_set(err, ERROR_INTERRUPTED, STAGE_OPEN, path, "interrupted by a signal");
+    return error_set_errno(err, ERROR_SOURCE, STAGE_OPEN, path, errnum, "%s", text);
+}
+
 static int read_secret(struct secret *secret, int fd, const char *path, struct error *err)
 {
     size_t read = 0;
     char *text = fdio_slurp(fd, SECRET_MAX_BYTES + 1, &read);
     if (!text && errno != EFBIG)
-        return error_set_errno(err, ERROR_SOURCE, STAGE_OPEN, path, errno,
-                               "cannot read the secret");
+        return fail(path, errno, "cannot read the secret", err);
     size_t len = text ? without_line_end(text, read) : SECRET_MAX_BYTES + 1;
     int rc = check_length(len, path, err);
     if (rc == 0) {
@@ -69,8 +77,7 @@ int secret_load(struct secret *secret, const char *path, struct error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return error_set_errno(err, ERROR_SOURCE, STAGE_OPEN, path, errno,
-                               "cannot open the secret's file");
+        return fail(path, errno, "cannot open the secret's file", err);
     int rc = check_file(fd, path, err) == 0 ? read_secret(secret, fd, path, err) : -1;
     fdio_close(&fd);
     return rc;

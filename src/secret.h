@@ -25,7 +25,8 @@ struct secret {
 /*
  * Reads a secret: the file's content, without a line end at its end. 0, or -1 with *err
  * (ERROR_SOURCE): it cannot be read; it is shorter or longer than said above; it belongs to somebody
- * else than this user and root; or others than its owner may read or write it.
+ * else than this user and root; or others than its owner may read or write it. ERROR_INTERRUPTED where a
+ * pipe is waited for.
  */
 int secret_load(struct secret *secret, const char *path, struct error *err);
 

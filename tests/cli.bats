@@ -757,6 +757,23 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   assert_equal "$status" 0
 }
 
+@test "a signal ends the wait for a pipe that somebody else has to open" {
+  local arguments
+  mkfifo -m 600 pipe
+  echo data > file
+  for arguments in 'devices --json-file pipe' 'serve --json-file pipe' 'serve --secret-file pipe' \
+    'write --secret-file pipe file host' 'write --segments-from pipe host'; do
+    # shellcheck disable=SC2086
+    start_process waits "$RDMAPUT" $arguments
+    wait_for waits_for_pipe
+    kill -INT "$process_pid"
+    wait_process "$process_pid"
+    assert_equal "$process_status" 130
+    [ ! -s "$process_err" ] || fail "$arguments: $(< "$process_err")"
+  done
+}
+waits_for_pipe() { [[ $(< "/proc/$process_pid/stat") == *'(rdmaput) S '* ]]; }
+
 @test "--once without a place to write to is a usage error, as it would never end" {
   run rdmaput serve --once
   assert_run 64 '--once'
