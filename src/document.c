@@ -196,9 +196,7 @@ static void write_line(const char *line)
 {
     if (output.file == stdout)
         output_line(line);
-    else if ((fputs(line, output.file) < 0 || putc('\n', output.file) < 0 ||
-              fflush(output.file) != 0) &&
-             output.errnum == 0)
+    else if (output_write_line(fileno(output.file), line) < 0 && output.errnum == 0)
         output.errnum = errno;
 }
 

@@ -6,8 +6,12 @@
 
 #include "error.h"
 
-/* Prints text and a line end, and writes them out. */
+/* Prints text and a line end, and writes them out, as output_write_line does. */
 void output_line(const char *text);
+
+/* The same to another descriptor, unbuffered. Who does not read is waited for, until a signal has come:
+ * then for a second, and once only; a second signal ends that, too. -1 with errno. */
+int output_write_line(int fd, const char *text);
 
 /* Writes out what was printed so far. */
 void output_flush(void);

@@ -391,6 +391,37 @@ assert_losses() {
   assert_losses
 }
 
+@test "who reads no document keeps no server from ending: 74 after one signal, at once by the second" {
+  local to hold
+  use_fake_fabric roce
+  make_file a 1000
+  mkdir out
+  mkfifo unread
+  exec {hold}<> unread
+  head -c 64K /dev/zero >&"$hold"
+  for to in '--json-file unread' --json; do
+    if [ "$to" = --json ]; then server_wrapper=(bash -c 'exec "$@" > unread' bash); fi
+    # shellcheck disable=SC2086
+    start_server $to out
+    rdmaput write a "$dest/a"
+    rdmaput write a "$dest/b"
+    kill -TERM "$server_pid"
+    WAIT_LIMIT=10 wait_server
+    assert_equal "$server_status" 74
+    assert_file_contains "$server_err" 'cannot write .*: Interrupted system call'
+    # shellcheck disable=SC2086
+    start_server $to out
+    rdmaput write a "$dest/b"
+    dest+=/c start_slow_client
+    kill -TERM "$server_pid"
+    wait_for_text "$server_err" 'no new sessions'
+    kill -TERM "$server_pid"
+    WAIT_LIMIT=10 wait_server
+    assert_equal "$server_status" 143
+    wait_process "$client_pid"
+  done
+}
+
 @test "a full disk for --json-file is 74, for each command, and said" {
   local arguments
   use_fake_fabric roce
