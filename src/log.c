@@ -89,6 +89,13 @@ void log_status(const char *text)
         fdio_write(STDERR_FILENO, all, (size_t)len);
 }
 
+void log_status_lost(void)
+{
+    pthread_mutex_lock(&status_lock);
+    status[0] = '\0';
+    pthread_mutex_unlock(&status_lock);
+}
+
 static void print(const char *fmt, ...)
 {
     va_list args;

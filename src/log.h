@@ -44,6 +44,9 @@ void log_verbose(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * cut at 255 bytes. An empty one takes it away. */
 void log_status(const char *text);
 
+/* It is not there any more: others write on the terminal. */
+void log_status_lost(void);
+
 /* A line that is printed with --trace. */
 void log_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

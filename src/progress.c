@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -54,9 +55,16 @@ char *progress_format(const struct progress_state *state, uint64_t ns, unsigned 
     return buf;
 }
 
+/* Whether it is one on which a line can be drawn anew. */
+static bool is_terminal(void)
+{
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind && strcmp(kind, "dumb") != 0;
+}
+
 void progress_init(struct progress *progress, enum progress_when when, int fd)
 {
-    bool terminal = isatty(STDERR_FILENO);
+    bool terminal = is_terminal();
     *progress = (struct progress){
         .on_terminal = terminal,
         .shown = when == PROGRESS_ALWAYS ||
@@ -73,9 +81,31 @@ static unsigned terminal_width(void)
     return size.ws_col;
 }
 
+/* Whether the terminal is another job's now: it would be written into that one's lines, or, with "stty
+ * tostop", stop the transfer. */
+static bool is_in_background(void)
+{
+    pid_t foreground = tcgetpgrp(STDERR_FILENO);
+    return foreground > 0 && foreground != getpgrp();
+}
+
+/* Whether a descriptor takes something at once; one that is broken does. */
+static bool has_room(int fd)
+{
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    return poll(&room, 1, 0) != 0;
+}
+
 static void show(const struct progress *progress, const struct progress_state *state, uint64_t ns)
 {
     char line[256];
+    if (progress->on_terminal && is_in_background()) {
+        log_status_lost();
+        return;
+    }
+    /* A terminal that is stopped, or a pipe that nobody reads, does not stop the transfer. */
+    if (!has_room(STDERR_FILENO))
+        return;
     /* The last column stays free: some terminals begin another line there. */
     unsigned width = progress->on_terminal ? terminal_width() - 1 : sizeof line;
     progress_format(state, ns, width, line, sizeof line);
@@ -93,9 +123,8 @@ static void add_number(struct json_object *object, const char *name, uint64_t nu
 /* A descriptor that does not take it at once has lost it; one that is gone, all that follows. */
 static void tell_program(struct progress *progress, const struct progress_state *state, uint64_t ns)
 {
-    struct pollfd room = {.fd = progress->fd, .events = POLLOUT};
     char line[MOST_LINE];
-    if (progress->fd < 0 || poll(&room, 1, 0) == 0)
+    if (progress->fd < 0 || !has_room(progress->fd))
         return;
     struct json_object *object = json_object_new_object();
     add_number(object, "acknowledged_bytes", state->bytes);

@@ -10,10 +10,15 @@ setup() {
 }
 
 # WORD... - `rdmaput WORD...` on a terminal of 60 columns, whose output is then in the file terminal; its input
-# comes from descriptor 7
+# comes from descriptor 7. With `before`, what the shell there does first, and `after`, what behind the command,
+# which may not be all of it
 start_on_terminal() {
   mkfifo feed
-  { printf 'stty cols 60; exec'; printf ' %q' "$RDMAPUT" "$@"; echo ' < feed'; } > on-terminal
+  {
+    printf 'export TERM=%s; stty cols 60; %s' "${kind-xterm}" "${before-exec}"
+    printf ' %q' "$RDMAPUT" "$@"
+    echo " < feed ${after-}"
+  } > on-terminal
   start_process terminal script -qefc 'bash on-terminal' terminal
   exec 7<> feed
 }
@@ -65,6 +70,54 @@ shows() { has_text terminal "$1"; }
   assert_equal "$process_status" 0
   [[ $(< terminal) != *$'\033'* ]] || fail "$(cat -v terminal)"
   stop_server
+}
+
+@test "a job in the background, and a dumb terminal, have no line drawn" {
+  start_server out/f
+  before='set -m;' after='& wait $!' start_on_terminal write --progress-fd 9 - "$dest" 9> told
+  echo begin >&7
+  wait_for test -s told
+  exec 7>&-
+  wait_process "$process_pid"
+  assert_same <(echo begin) out/f
+  [[ $(< terminal) == *delivered* && $(< terminal) != *$'\033'* ]] || fail "$(cat -v terminal)"
+  rm feed
+  kind=dumb start_on_terminal write --progress=always - "$dest"
+  echo begin >&7
+  wait_for shows ' B, '
+  exec 7>&-
+  wait_process "$process_pid"
+  [[ $(< terminal) == *delivered* && $(< terminal) != *$'\033'* ]] || fail "$(cat -v terminal)"
+  stop_server
+}
+
+@test "a terminal that is stopped, or a pipe that nobody reads, does not hold a transfer" {
+  local full
+  start_server out/f
+  before='perl -MPOSIX -e "tcflow(2, TCOOFF)"; exec' start_on_terminal write --progress-fd 9 - "$dest" 9> told
+  exercise
+  kill -TERM "$process_pid"
+  wait_process "$process_pid"
+  rm feed told out/f
+  mkfifo feed unread
+  exec {full}<> unread
+  head -c 64K /dev/zero >&"$full"
+  input=feed errors=unread start_process unread "$RDMAPUT" write --progress=always --progress-fd 9 - "$dest" 9> told
+  exec 7> feed
+  exercise
+  exec {full}>&-
+  wait_process "$process_pid"
+  assert_equal "$process_status" 0
+  stop_server
+}
+# With input on descriptor 7, and progress in the file told: what comes after that was shown arrives.
+exercise() {
+  echo begin >&7
+  wait_for test -s told
+  echo end >&7
+  exec 7>&-
+  wait_for test -e out/f
+  assert_same <(printf '%s\n' begin end) out/f
 }
 
 @test "--progress=always prints a line each second where there is no terminal" {
