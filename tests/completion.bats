@@ -135,10 +135,37 @@ assert_offers_addresses() {
 }
 
 # bats test_tags=fast
+@test "bash offers hosts of IPv6 as rdmaput takes them" {
+  need_bash_completion
+  echo 'fd00::7 ssh-ed25519 AAAA' >> home/.ssh/known_hosts
+  assert_offers bash write disk.img fd '=>'
+  assert_offers bash write disk.img '[fd' '=>' '[fd00::7]'
+  assert_offers bash write disk.img 'joe@[' '=>' 'joe@[fd00::7]'
+  assert_offers bash write disk.img joe@a '=>' joe@alpha.example
+}
+
+# bats test_tags=fast
 @test "bash completes without bash-completion, too" {
   bash_completion=''
   assert_completes bash
   assert_offers bash serve di '=>' directory disk.img
+  assert_offers bash write --map= '=>' auto never
+  assert_offers bash write --map=a '=>' auto
+  assert_offers bash write --map a '=>' auto
+}
+
+# bats test_tags=fast
+@test "bash offers what stands behind the breaks that readline makes of '=', ':' and '@', once" {
+  touch k=v x:y p@q
+  for bash_completion in '' /usr/share/bash-completion/bash_completion; do
+    [ -z "$bash_completion" ] || need_bash_completion
+    assert_offers bash serve k '=>' k=v
+    assert_offers bash serve k= '=>' v
+    assert_offers bash serve --dump=k= '=>' v
+    assert_offers bash serve --dump k= '=>' v
+    assert_offers bash serve x: '=>' y
+    if [ -n "$bash_completion" ]; then assert_offers bash serve p@ '=>' p@q; else assert_offers bash serve p@ '=>' @q; fi
+  done
 }
 
 # ---- zsh ----------------------------------------------------------------------------------------
