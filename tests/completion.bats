@@ -184,6 +184,7 @@ assert_offers_addresses() {
   need_command zsh
   assert_offers zsh write d '=>' 'data file' directory disk.img
   assert_offers zsh write disk.img a '=>' alpha.example
+  assert_offers zsh write -e ssh disk.img joe@a '=>' alpha.example
   assert_offers zsh write -t a '=>' alpha.example
   assert_offers zsh write --secret-file=di '=>' directory disk.img
   assert_offers zsh serve di '=>' directory disk.img
