@@ -11,6 +11,10 @@
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" \
     "%+,-./:@_"
 
+/* What may not stand between single quotes: csh takes '!' for its history there, fish a backslash for
+ * what it is elsewhere. */
+#define ENDING "'!\\"
+
 /* Moves *text behind the word, whose characters go to *out, with a NUL. */
 static bool take_word(const char **text, char **out)
 {
@@ -62,8 +66,8 @@ char *words_quote(const char *word)
         return NULL;
     *out++ = '\'';
     for (; *word; word++) {
-        if (*word == '\'') {
-            memcpy(out, "'\\''", 4);
+        if (strchr(ENDING, *word)) {
+            memcpy(out, (const char[]){'\'', '\\', *word, '\''}, 4);
             out += 4;
         } else {
             *out++ = *word;

@@ -18,8 +18,8 @@ enum words_result {
  */
 enum words_result words_split(const char *text, char ***words);
 
-/* The word so that a POSIX shell takes it for that word: as it is where that is safe, else between
- * single quotes. The caller frees it. NULL when memory is short. */
+/* The word so that a shell takes it for that word, a POSIX shell, fish or, less line ends, csh: as it is
+ * where that is safe, else between single quotes. The caller frees it. NULL when memory is short. */
 char *words_quote(const char *word);
 
 #endif

@@ -92,6 +92,8 @@ static void only_what_needs_it_is_quoted(void **state)
     assert_quoted("a b", "'a b'");
     assert_quoted("~", "'~'");
     assert_quoted("it's", "'it'\\''s'");
+    assert_quoted("a!", "'a'\\!''");
+    assert_quoted("\\\\", "''\\\\''\\\\''"); /* of the two, fish would make one */
 }
 
 /* What a shell makes of the word is the word. */
