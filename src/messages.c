@@ -50,14 +50,20 @@ bool messages_can_send(const struct messages *messages, const struct writer *wri
     return messages->free_count > 0 && writer_room(writer) > 0;
 }
 
+uint64_t messages_next_wr_id(const struct messages *messages)
+{
+    assert(messages->free_count > 0);
+    return MESSAGES_WRID_SEND | messages->free[messages->free_count - 1];
+}
+
 int messages_send(struct messages *messages, struct writer *writer,
                   const struct wire_message *message, struct error *err)
 {
     assert(messages_can_send(messages, writer));
+    uint64_t wr_id = messages_next_wr_id(messages);
     unsigned index = messages->free[--messages->free_count];
     size_t len = wire_encode(message, buffer(messages, index));
-    int rc = writer_send(writer, MESSAGES_WRID_SEND | index, buffer(messages, index), len,
-                         messages->memory.mr, err);
+    int rc = writer_send(writer, wr_id, buffer(messages, index), len, messages->memory.mr, err);
     if (rc < 0)
         messages->free_count++;
     return rc;

@@ -38,6 +38,9 @@ void messages_close(struct messages *messages);
 /* Whether a message can be sent now. */
 bool messages_can_send(const struct messages *messages, const struct writer *writer);
 
+/* The wr_id of the next message that is sent; asserts that one can be. */
+uint64_t messages_next_wr_id(const struct messages *messages);
+
 /* Encodes and posts a message; asserts messages_can_send. */
 int messages_send(struct messages *messages, struct writer *writer,
                   const struct wire_message *message, struct error *err);

@@ -318,7 +318,8 @@ static int post_failed(struct session *session, struct error *err)
 
 static int send_now(struct session *session, const struct wire_message *message, struct error *err)
 {
-    log_trace("%s: sending %s", session->endpoint->peer, wire_type_name(message->type));
+    log_trace("%s: sending %s, wr_id %#" PRIx64, session->endpoint->peer,
+              wire_type_name(message->type), messages_next_wr_id(&session->messages));
     session->talking = true;
     return messages_send(&session->messages, &session->writer, message, err);
 }
@@ -350,8 +351,9 @@ int session_write(struct session *session, struct ibv_sge *entries, unsigned cou
             return -1;
     }
     log_trace("%s: RDMA write of %" PRIu64 " bytes, gather entries %u, to %#" PRIx64
-              ", rkey %#" PRIx32,
-              session->endpoint->peer, bytes_of(entries, count), count, remote_addr, rkey);
+              ", rkey %#" PRIx32 ", wr_id %#" PRIx64,
+              session->endpoint->peer, bytes_of(entries, count), count, remote_addr, rkey,
+              (uint64_t)SESSION_WRID_WRITE);
     if (writer_write(&session->writer, SESSION_WRID_WRITE, entries, count, flags, remote_addr, rkey,
                      err) < 0)
         return post_failed(session, err);

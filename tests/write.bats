@@ -378,7 +378,8 @@ reported() {
   make_file a 10
   start_server -q out/f
   rdmaput write --trace a "$dest" 2> trace
-  assert_regex "$(< trace)" 'RDMA write of 10 bytes, gather entries 1, to 0x[0-9a-f]+, rkey 0x[0-9a-f]+'
+  assert_regex "$(< trace)" 'RDMA write of 10 bytes, gather entries 1, to 0x[0-9a-f]+, rkey 0x[0-9a-f]+, wr_id 0'
+  assert_regex "$(< trace)" 'sending CHUNK, wr_id 0x[0-9a-f]+'
   assert_regex "$(< trace)" 'completion of send, wr_id 0x[0-9a-f]+: success'
   assert_regex "$(< trace)" 'received DONE'
   rdmaput write -q a "$dest" 2> quiet
