@@ -183,6 +183,23 @@ static void judge_bare_ipv6(struct span host, struct verdict *verdict)
     refuse(verdict, ADDRESS_BARE_IPV6, host, "is IPv6 without brackets", "put it in brackets: ");
 }
 
+/* An address whose last part was rather meant for a port: fd00::1:7475. */
+static bool ends_with_port(struct span authority, const char *last)
+{
+    struct span port = span_until(last + 1, authority.at + authority.len);
+    return port.len >= 4 && consists_of(port, DIGITS) && port_of(port) != 0 &&
+           is_ipv6(span_until(authority.at, last));
+}
+
+static void judge_ipv6_and_port(struct span authority, const char *last, struct verdict *verdict)
+{
+    verdict->parts.host = span_until(authority.at, last);
+    verdict->parts.port = span_until(last + 1, authority.at + authority.len);
+    verdict->parts.is_ipv6 = true;
+    refuse(verdict, ADDRESS_BARE_IPV6, authority, "is IPv6 without brackets",
+           "put it in brackets, a port behind them: ");
+}
+
 static void judge_plain(struct span authority, struct verdict *verdict)
 {
     const char *end = authority.at + authority.len;
@@ -192,7 +209,10 @@ static void judge_plain(struct span authority, struct verdict *verdict)
     if (!first) {
         judge_host(authority, verdict);
     } else if (is_ipv6(authority)) {
-        judge_bare_ipv6(authority, verdict);
+        if (ends_with_port(authority, last))
+            judge_ipv6_and_port(authority, last, verdict);
+        else
+            judge_bare_ipv6(authority, verdict);
     } else if (is_ipv6(span_until(authority.at, last))) {
         judge_port(span_until(last + 1, end), verdict);
         judge_bare_ipv6(span_until(authority.at, last), verdict);
@@ -486,6 +506,21 @@ bool network_parse(const char *text, struct network *network)
         return false;
     unmap(network);
     return ends_with_prefix(network->bytes, network->bits);
+}
+
+bool network_around(const char *text, char *buf, size_t size)
+{
+    const char *slash = strchrnul(text, '/');
+    char host[INET6_ADDRSTRLEN];
+    struct network network = {.any = false};
+    if (!*slash || !parse_network_address(span_until(text, slash), &network) ||
+        !parse_bits(slash + 1, family_bits(network.family), &network.bits))
+        return false;
+    for (unsigned i = 0; i < 16; i++)
+        network.bytes[i] &= mask_byte(network.bits, i);
+    inet_ntop(network.family, network.bytes, host, sizeof host);
+    snprintf(buf, size, "%s/%u", host, network.bits);
+    return true;
 }
 
 bool network_of_interface(const struct sockaddr *sa, const struct sockaddr *mask,

@@ -76,6 +76,10 @@ struct network {
 /* Parses ADDR, ADDR/BITS or "any"; host bits past BITS must be zero. false when it is none. */
 bool network_parse(const char *text, struct network *network);
 
+/* For ADDR/BITS with bits set past BITS: the network that ADDR lies in, as text. false for what is no
+ * such thing. */
+bool network_around(const char *text, char *buf, size_t size);
+
 /* Makes the network of an address and a netmask. false for a family that is neither, and
  * for a netmask that has gaps or no bits at all. */
 bool network_of_interface(const struct sockaddr *sa, const struct sockaddr *mask,

@@ -26,6 +26,13 @@ static int list_all(FILE *out, uint16_t port, struct error *err)
     struct device_address *addresses = NULL;
     char text[ADDRESS_TEXT];
     int count = device_addresses(&addresses, err);
+    if (count == 0) {
+        error_set(err, ERROR_UNAVAILABLE, STAGE_LISTEN, NULL,
+                  "no address of this host reaches an RDMA device");
+        error_hint(err, "'rdmaput devices' lists devices and addresses, and 'rdmaput check' what "
+                        "is amiss");
+        count = -1;
+    }
     for (int i = 0; i < count; i++) {
         struct sockaddr *sa = (struct sockaddr *)&addresses[i].addr;
         if (is_link_local(&addresses[i].addr))

@@ -12,7 +12,7 @@
 
 /* The addresses that clients can name, a line ADDR:PORT each: the listener's own when it is bound to
  * one, else all of this host that reach a device, without link-local ones. The caller frees it. NULL
- * with *err. */
+ * with *err, also where not even a link-local one does (69). */
 char *announcement_addresses(const struct listener *listener, bool bound, struct error *err);
 
 /* A ready file that is there is an earlier server's, and goes. */

@@ -39,6 +39,13 @@ static int check_zone(const struct sockaddr *sa, const char *host, struct error 
 int client_parse_bind(const char *text, struct sockaddr_storage *addr, struct error *err)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found;
+    char inner[ADDRESS_TEXT];
+    size_t len = strlen(text);
+    /* In brackets, as ready files and destinations have it. */
+    if (len > 2 && len < sizeof inner && text[0] == '[' && text[len - 1] == ']') {
+        snprintf(inner, sizeof inner, "%.*s", (int)(len - 2), text + 1);
+        text = inner;
+    }
     int rc = getaddrinfo(text, NULL, &hints, &found);
     int errnum = lookup_errno(rc);
     if (errnum != 0)
@@ -66,9 +73,12 @@ static int look_up(const struct client_target *target, struct addrinfo **found, 
     if (errnum != 0)
         return error_set_errno(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, target->host, errnum,
                                "cannot find that host");
-    error_set(err, ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS, target->host,
-              "cannot find that host: %s", gai_strerror(rc));
-    return error_hint(err, "check the spelling, or give its address");
+    error_set(err, rc == EAI_AGAIN ? ERROR_TEMPORARY : ERROR_UNAVAILABLE, STAGE_RESOLVE_ADDRESS,
+              target->host, "cannot find that host: %s", gai_strerror(rc));
+    return error_hint(err, "%s",
+                      rc == EAI_AGAIN ? "no name service answers: see the network and "
+                                        "/etc/resolv.conf, or give the host's address"
+                                      : "check the spelling, or give its address");
 }
 
 static int try_all(const struct client_target *target, client_try try, void *context,
@@ -155,6 +165,23 @@ static void blame_bind(const struct connecting *job, struct error *err)
     error_hint(err, "'rdmaput devices' lists the addresses that reach a device");
 }
 
+/* What goes out by a port that is down gets no answer. */
+static void blame_port(const struct endpoint *endpoint, struct error *err)
+{
+    const char *fault = NULL;
+    if (endpoint->id && endpoint->id->verbs && !endpoint->answered &&
+        (err->class == ERROR_UNAVAILABLE || err->class == ERROR_TEMPORARY))
+        fault = device_port_fault(endpoint->id->verbs, endpoint->id->port_num);
+    if (!fault)
+        return;
+    err->hint[0] = '\0';
+    error_hint(
+        err,
+        "port %u of %s, on this host, is not active (%s): connect its cable, or set its network "
+        "device up with 'ip link'; 'rdmaput check' tells more",
+        endpoint->id->port_num, ibv_get_device_name(endpoint->id->verbs->device), fault);
+}
+
 /* One try of one address, from one port. */
 static int try_port(const struct connecting *job, const struct sockaddr *dest, int64_t deadline,
                     bool *answered, bool *port_taken, struct error *err)
@@ -170,6 +197,7 @@ static int try_port(const struct connecting *job, const struct sockaddr *dest, i
     *port_taken = endpoint->port_taken;
     if (job->target->facts)
         *job->target->facts = endpoint->facts;
+    blame_port(endpoint, err);
     endpoint_close(endpoint);
     blame_bind(job, err);
     return -1;

@@ -123,16 +123,17 @@ static const struct argp_option options[] = {
 
 static void add_network(struct argp_state *state, struct arguments *arguments, const char *text)
 {
+    char around[64];
     struct network *grown = realloc(arguments->networks,
                                     (arguments->network_count + 1) * sizeof *grown);
     if (!grown)
         argp_failure(state, 71, errno, "--allow");
     arguments->networks = grown;
-    if (!network_parse(text, &grown[arguments->network_count++]))
-        argp_error(state,
-                   "--allow: '%s' is neither ADDR, nor ADDR/BITS without bits set past "
-                   "BITS, nor any",
-                   text);
+    if (network_parse(text, &grown[arguments->network_count++]))
+        return;
+    if (network_around(text, around, sizeof around))
+        argp_error(state, "--allow: '%s' has bits set past BITS; its network is %s", text, around);
+    argp_error(state, "--allow: '%s' is neither ADDR, nor ADDR/BITS, nor any", text);
 }
 
 static void check_combination(const struct arguments *arguments, struct argp_state *state)

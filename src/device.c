@@ -277,6 +277,15 @@ int device_is_behind(const struct sockaddr *sa, struct error *err)
     return found;
 }
 
+const char *device_port_fault(struct ibv_context *verbs, uint8_t port)
+{
+    struct ibv_port_attr attr;
+    if (ibv_query_port(verbs, port, &attr) != 0 || attr.state == IBV_PORT_ACTIVE ||
+        attr.state == IBV_PORT_ACTIVE_DEFER)
+        return NULL;
+    return ibv_port_state_str(attr.state);
+}
+
 bool device_example_address(char buf[ADDRESS_TEXT])
 {
     struct device_address *addresses = NULL;

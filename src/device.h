@@ -53,6 +53,9 @@ int device_addresses(struct device_address **addresses, struct error *err);
  * be found out. */
 int device_is_behind(const struct sockaddr *sa, struct error *err);
 
+/* What a port is, such as "PORT_DOWN", when that is not active; NULL when it is, or does not tell. */
+const char *device_port_fault(struct ibv_context *verbs, uint8_t port);
+
 /* 0 when there is a device here and rdma_cm can be used; -1 with *err otherwise: 69 and what
  * mends it. */
 int device_check_any(struct error *err);

@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,20 @@ static void open_standard_streams(void)
             (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+/* What people type who have read nothing yet: 'help', 'help COMMAND', '-h', 'COMMAND -h'. */
+static void take_for_help(int argc, char **argv)
+{
+    static char option[] = "--help";
+    bool asks = argc > 1 && strcmp(argv[1], "help") == 0;
+    if (asks && argc == 3) {
+        argv[1] = argv[2];
+        argv[2] = option;
+    } else if ((asks && argc == 2) ||
+               (argc > 1 && argc <= 3 && strcmp(argv[argc - 1], "-h") == 0)) {
+        argv[argc - 1] = option;
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct error err = {.class = ERROR_NONE};
@@ -147,6 +162,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = EX_USAGE;
     argv[0] = program_name;
     atexit(close_standard_output);
+    take_for_help(argc, argv);
     if (spelling_check(&argp, ARGP_IN_ORDER, argc, argv, &err) < 0)
         return finish_status(&err);
     argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &at, NULL);

@@ -19,6 +19,7 @@
 #include "budget.h"
 #include "clock.h"
 #include "control.h"
+#include "device.h"
 #include "document.h"
 #include "exchange.h"
 #include "fdio.h"
@@ -677,6 +678,17 @@ static int open_exchange(struct server *server, const char *lines, struct error 
     return exchange_open(&server->exchange, &exchange, err);
 }
 
+/* It serves, but as long as that is so nobody comes. */
+static void warn_of_port(const struct listener *listener)
+{
+    const struct rdma_cm_id *id = listener->ids[0];
+    const char *fault = id && id->verbs ? device_port_fault(id->verbs, id->port_num) : NULL;
+    if (fault)
+        log_note("port %u of %s is not active (%s): no client reaches it until that is mended; "
+                 "'rdmaput check' tells more",
+                 id->port_num, ibv_get_device_name(id->verbs->device), fault);
+}
+
 static int announce(struct server *server, struct error *err)
 {
     char who[64], exchange[48] = "";
@@ -703,10 +715,28 @@ static int announce(struct server *server, struct error *err)
             *c = c[1] ? ' ' : '\0';
     if (rc == 0)
         (job->control ? log_verbose : log_note)(
-            "serving on %s: %s, %s%s", lines[0] ? lines : "no address", job->sink->description,
-            admission_describe(&server->admission, who, sizeof who), exchange);
+            "serving on %s: %s, %s%s", lines[0] ? lines : "link-local addresses alone",
+            job->sink->description, admission_describe(&server->admission, who, sizeof who),
+            exchange);
+    if (rc == 0)
+        warn_of_port(&server->listener);
     free(lines);
     return rc;
+}
+
+/* Where the limit of locked memory is not even enough for one session, no client could be served. */
+static int check_memory(const struct server *server, struct error *err)
+{
+    const struct server_job *job = server->job;
+    char limit[UNITS_TEXT], wanted[UNITS_TEXT];
+    if (job->inside || job->ticket || job->max_memory ||
+        server->budget.most_bytes >= server->budget.least)
+        return 0;
+    error_set(err, ERROR_RESOURCE, STAGE_LISTEN, NULL,
+              "%s of memory may be locked, and a session takes %s",
+              units_format_size(server->budget.most_bytes, limit),
+              units_format_size(server->budget.least, wanted));
+    return error_hint(err, "%s", memory_limit_hint());
 }
 
 static int open_server(struct server *server, struct error *err)
@@ -719,7 +749,7 @@ static int open_server(struct server *server, struct error *err)
     if (server->abort_fd < 0 || server->done_fd < 0)
         return error_set_errno(err, ERROR_RESOURCE, STAGE_LISTEN, NULL, errno,
                                "cannot make an eventfd");
-    if (admission_prepare(&server->admission, err) < 0 ||
+    if (check_memory(server, err) < 0 || admission_prepare(&server->admission, err) < 0 ||
         listener_open(&server->listener, job->bind, job->port, err) < 0)
         return -1;
     if (job->ticket && region_publish(job->region, server->listener.ids[0], err) < 0)

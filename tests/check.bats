@@ -237,7 +237,7 @@ END
 
 @test "fault: a name that does not resolve" {
   check_json 1 no-such-host.invalid
-  assert_finding resolve-address failed 'cannot find that host' spelling
+  assert_finding resolve-address failed 'cannot find that host' address
   assert_failed resolve-address
 }
 

@@ -71,6 +71,18 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
     --max-memory --max-sessions --no-check --no-clobber --once --port --ready-file --region --secret-file --sync --ticket --wait)"
 }
 
+# bats test_tags=fast
+@test "help is had by what people try first, too" {
+  "$RDMAPUT" --help > program
+  "$RDMAPUT" write --help > write
+  for words in help -h; do "$RDMAPUT" $words | diff program -; done
+  for words in 'help write' 'write -h'; do
+    # shellcheck disable=SC2086 # words
+    "$RDMAPUT" $words | diff write -
+  done
+  refused_with_hint 64 "see 'rdmaput --help'" help write more
+}
+
 @test "without a command the program explains itself in about ten lines on standard error, with status 64" {
   local command
   run --separate-stderr rdmaput
@@ -588,6 +600,8 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   make_file a 10
   refused 64 eth0 write --bind eth0 a 10.0.0.1
   refused 64 eth0 serve --bind eth0 out
+  refused 64 "'fe80::1%eth0'" serve --bind '[fe80::1]' out
+  refused 64 '[::1' serve --bind '[::1' out
 }
 
 @test "times have units, and a timeout is at least 100ms" {
@@ -728,6 +742,8 @@ has_device() { "$RDMAPUT" devices > /dev/null 2>&1; }
   for network in 10.0.0.1/24 10.0.0.0/33 10.0.0 host '' 10.0.0.0/ fd00::1/64 fd00::/129 10.0.0.0/-1 ANY; do
     refused 64 "'$network'" serve --allow "$network" out
   done
+  refused 64 'its network is 10.0.0.0/22' serve --allow 10.0.3.5/22 out
+  refused 64 'its network is fd00::/64' serve --allow fd00::1/64 out
 }
 
 # ---- no device ----------------------------------------------------------------------------------

@@ -138,8 +138,9 @@ start_check() {
   start_server
   dest=$addr:1 run check_path
   assert_run 69 'ok resolve-route' 'FAIL connect: ' 'nobody listens' 'skipped exchange: not tried, since connect failed'
+  find_unknown_status
   dest=no-such-host.invalid run check_path
-  assert_run 69 'FAIL resolve-address: ' 'cannot find that host' 'skipped resolve-route: ' 'skipped connect: '
+  assert_run $unknown_status 'FAIL resolve-address: ' 'cannot find that host' 'skipped resolve-route: ' 'skipped connect: '
   refute_output --partial 'ok '
 }
 

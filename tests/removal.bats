@@ -150,3 +150,31 @@ LISTENER_REMOVED='the RDMA device that the server listens on was removed'
   [[ $stderr != *'trying again'* ]] || fail "$stderr"
 }
 has_device() { "$RDMAPUT" devices | grep -q "address *$1\$"; }
+
+# bats test_tags=rxe
+@test "a link that is down: client, check and server say whose" {
+  [ "$fabric" = rxe ] || return 0
+  make_file source 10
+  local got first
+  start_server target
+  first=$server_pid
+  echo 1 > "/proc/sys/net/ipv6/conf/$netdev/keep_addr_on_down"
+  ip link set "$netdev" down
+  run rdmaput write --timeout 2s source "$dest/x"
+  got=$status
+  echo "$output" > write
+  rdmaput check --timeout 2s "$dest" > check || true
+  start_server target
+  cp "$server_err" serve
+  ip link set "$netdev" up
+  end_process "$server_pid"
+  end_process "$first"
+  # Its connection manager stays stuck.
+  rdma link delete "$device"
+  rdma link add "$device" type "$fabric" netdev "$netdev"
+  echo 0 > "/proc/sys/net/ipv6/conf/$netdev/keep_addr_on_down"
+  assert_equal "$got" 75
+  grep "hint: port 1 of $device, on this host, is not active" write
+  grep "hint: port 1 of $device, on this host, is not active" check
+  grep "port 1 of $device is not active" serve
+}

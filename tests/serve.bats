@@ -104,6 +104,23 @@ assert_log() { [[ $(< "$server_err") == *"$1"* ]] || fail "'$1' is not in: $(< "
   assert_not_exist missing
 }
 
+# bats test_tags=device
+@test "where no address reaches a device nobody can come: 69, and there is no ready file" {
+  need_root 'make a network namespace'
+  run unshare -n "$RDMAPUT" serve --port 0 --ready-file ready --discard
+  assert_run 69 'no address of this host reaches an RDMA device' "hint: 'rdmaput devices'"
+  assert_not_exist ready
+}
+
+# bats test_tags=device
+@test "a limit of locked memory that no session fits into is 71 at once" {
+  become_nobody
+  # shellcheck disable=SC2016 # the other shell's
+  run bash -c 'ulimit -l 16 && exec "$@"' - "${server_wrapper[@]}" "$RDMAPUT" serve --bind "$addr" --port 0 --ready-file ready --discard
+  assert_run 71 '16.00 KiB of memory may be locked, and a session takes ' 'hint: raise the limit of locked memory'
+  assert_not_exist ready
+}
+
 # As an ordinary user, who must reach the program and the test's directory.
 become_nobody() {
   need_root 'become another user'

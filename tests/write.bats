@@ -407,7 +407,8 @@ reported() {
 
 @test "a host that cannot be found is 69 and named" {
   make_file a 10
-  dest=no-such-host.invalid fails_to_deliver 69 'no-such-host.invalid: cannot find that host' a
+  find_unknown_status
+  dest=no-such-host.invalid fails_to_deliver $unknown_status 'no-such-host.invalid: cannot find that host' a
 }
 
 # bats test_tags=fast

@@ -170,6 +170,14 @@ need_ipv6() {
   [ -n "$addr6" ] || lack "no IPv6 address reaches the RDMA device"
 }
 
+# Sets unknown_status: how a write to a host ends whose name nobody has. 75: no name service answers, either.
+find_unknown_status() {
+  need_command perl
+  unknown_status=69
+  perl -MSocket=getaddrinfo,EAI_AGAIN -e '($e) = getaddrinfo("no-such-host.invalid", "1"); exit($e == EAI_AGAIN)' ||
+    unknown_status=75
+}
+
 # NAME - prints a limit of the device behind $addr, such as max_sge
 device_limit() {
   "$RDMAPUT" devices | awk -v limit="$1" -v addr="$addr" '

@@ -133,6 +133,8 @@ static void test_refusals_show_the_right_spelling(void **state)
         {"::", ADDRESS_BARE_IPV6, NULL, "put it in brackets: '[::]'"},
         {"::1/", ADDRESS_BARE_IPV6, NULL, "put it in brackets: '[::1]/'"},
         {"fe80::1:file", ADDRESS_BARE_IPV6, NULL, "put it in brackets: '[fe80::1]/file'"},
+        {"fd00:77::1:7475/x", ADDRESS_BARE_IPV6, "'fd00:77::1:7475' is IPv6 without brackets",
+         "put it in brackets, a port behind them: '[fd00:77::1]:7475/x'"},
         {"1:2:3:4:5:6:7:8:7475/x", ADDRESS_BARE_IPV6, "'1:2:3:4:5:6:7:8' is IPv6 without brackets",
          "put it in brackets: '[1:2:3:4:5:6:7:8]:7475/x'"},
         {"1:2:3:4:5:6:7:8:99999/x", ADDRESS_BARE_IPV6, NULL,
