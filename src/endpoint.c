@@ -123,12 +123,18 @@ int endpoint_heed_stop(const struct endpoint *endpoint, enum error_stage stage, 
     return poll(&fd, 1, 0) > 0 ? interrupted(endpoint, stage, err) : 0;
 }
 
+static int hint_unanswered(struct error *err)
+{
+    return error_hint(err,
+                      "check that the host is up, that its server is not stopped, and that no "
+                      "firewall drops its RDMA traffic (RoCE: UDP port 4791, iWARP: the TCP port)");
+}
+
 static int timed_out(const struct endpoint *endpoint, enum error_stage stage, struct error *err)
 {
     error_set(err, ERROR_TEMPORARY, stage, endpoint->peer,
               "%s: timed out: the host does not answer", error_stage_name(stage));
-    return error_hint(err, "check that the host is up and that no firewall drops its RDMA traffic "
-                           "(RoCE: UDP port 4791, iWARP: the TCP port)");
+    return hint_unanswered(err);
 }
 
 /* Waits for events of the connection. 1: there may be some; 0: the deadline; -1: *err. */
@@ -190,8 +196,7 @@ static int unreachable_error(const struct endpoint *endpoint, enum error_stage s
     if (err->class == ERROR_RESOURCE)
         return -1;
     if (number == ETIMEDOUT)
-        return error_hint(err, "check that the host is up and that no firewall drops its RDMA "
-                               "traffic (RoCE: UDP port 4791, iWARP: the TCP port)");
+        return hint_unanswered(err);
     return error_hint(err, "check with 'ip route get' and 'rdmaput devices' that an RDMA device "
                            "reaches that address");
 }
