@@ -384,7 +384,8 @@ static const struct expectation {
     {"ibv_poll_cq", {0, 71, 75}, {"polling the completion queue failed"}},
     {"ibv_req_notify_cq", {0, 71, 75}, {"cannot arm the completion queue"}},
     {"ibv_get_cq_event ibv_get_async_event ibv_query_qp", {0}, {NULL}},
-    {"ibv_open_device ibv_query_gid ibv_close_device", {0}, {NULL}},
+    {"ibv_open_device", {0, 71}, {"cannot open device"}},
+    {"ibv_query_gid ibv_close_device", {0}, {NULL}},
     {"ibv_dealloc_pd ibv_dereg_mr ibv_destroy_comp_channel ibv_destroy_cq", {0}, {NULL}},
 };
 
