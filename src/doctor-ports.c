@@ -273,6 +273,14 @@ static bool needs_netdev(struct doctor *doctor, const struct port *port, const c
 
 /* ---- addresses and GIDs ------------------------------------------------------------------------ */
 
+/* Whether a port that could be used is behind no address, while others are. Of none at all "reach"
+ * tells. */
+static bool is_passed_over(const struct doctor_host *host, const struct port *port)
+{
+    return port->active && host->reachable_count > 0 && find_opened(host, port) &&
+           !find_reachable(host, port, NULL);
+}
+
 static void add_addresses(struct doctor *doctor, struct port *port)
 {
     char text[160] = "", address[ADDRESS_TEXT], hint[160];
@@ -290,6 +298,14 @@ static void add_addresses(struct doctor *doctor, struct port *port)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s", used ? ", " : "",
                                      address, own ? "" : " by ", own ? "" : at->netdev);
         port->address_count++;
+    }
+    if (port->address_count > 0 && is_passed_over(host, port)) {
+        add(doctor, FINDING_WARNING, "addresses", port,
+            "where two RDMA devices have one network device, rdma_cm takes the same one always: "
+            "'rdmaput devices' lists which",
+            "%s has %s, and rdma_cm finds %s port %u by none of them", port->netdev, text,
+            port->device, port->number);
+        return;
     }
     if (port->address_count > 0) {
         add(doctor, FINDING_OK, "addresses", port, NULL, "%s has %s", port->netdev, text);

@@ -121,7 +121,7 @@ static int set_up(void **state)
     static struct device devices[2];
     static struct nldev_link links[2];
     static struct doctor_address addresses[3];
-    static struct device_address reachable[1];
+    static struct device_address reachable[2];
     (void)state;
     snprintf(root, sizeof root, "%s/root", sandbox_path);
     put("/sys/module/ib_uverbs/version", "");
@@ -487,6 +487,12 @@ static void addresses_of_another_network_device(void **state)
     /* Another port's is not. */
     host.reachable[0].port = 2;
     assert_only("addresses-rxe0-1", FINDING_FAILED, "no address but link-local", "");
+    host.addresses[0].addr = address("10.77.0.1");
+    put(RXE "/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:0a4d:0001\n");
+    assert_only("addresses-rxe0-1", FINDING_WARNING, "rdma_cm finds rxe0 port 1 by none of them",
+                "rdmaput devices");
+    host.addresses[0].addr = address("fe80::1");
+    put(RXE "/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
     /* In a container the port's own is not there. */
     host.reachable[0].port = 1;
     host.links[0].netdev[0] = '\0';
@@ -632,6 +638,9 @@ static void two_devices(void **state)
     host.devices[1] = (struct device){.name = "siw0", .port_count = 1};
     host.devices[1].ports[0] = (struct device_port){.number = 1, .active_mtu_bytes = 1024};
     host.addresses[1] = (struct doctor_address){.netdev = "dummy1", .addr = address("10.77.1.1")};
+    host.reachable[1] = (struct device_address){
+        .device = "siw0", .port = 1, .netdev = "dummy1", .addr = address("10.77.1.1")};
+    host.reachable_count = 2;
     assert_only("mtu-siw0-1", FINDING_WARNING, "1000, is too small for IPv6", "dummy1");
     assert_finding("device", FINDING_OK, "rxe0, siw0", "");
     assert_finding("link-layer-siw0-1", FINDING_OK, "iWARP", "");
