@@ -8,13 +8,16 @@
 #include "log.h"
 #include "units.h"
 
-/* "1.50 MiB in 12 ms, 125 MiB/s". */
-static char *describe(uint64_t bytes, uint64_t ns, char *buf, size_t size)
+/* "1.50 MiB in 12 ms, 125 MiB/s"; what was there before is no speed: "1.50 MiB, of which 1.00 MiB were
+ * there, in ...". */
+static char *describe(uint64_t bytes, uint64_t kept, uint64_t ns, char *buf, size_t size)
 {
-    char amount[UNITS_TEXT], time[UNITS_TEXT], rate[UNITS_TEXT];
-    double per_second = ns ? (double)bytes * 1e9 / (double)ns : 0;
-    snprintf(buf, size, "%s in %s, %s/s", units_format_size(bytes, amount),
-             units_format_time(ns, time), units_format_size((uint64_t)per_second, rate));
+    char amount[UNITS_TEXT], before[UNITS_TEXT], time[UNITS_TEXT], rate[UNITS_TEXT];
+    double per_second = ns ? (double)(bytes - kept) * 1e9 / (double)ns : 0;
+    snprintf(buf, size, "%s%s%s%s in %s, %s/s", units_format_size(bytes, amount),
+             kept ? ", of which " : "", kept ? units_format_size(kept, before) : "",
+             kept ? " were there," : "", units_format_time(ns, time),
+             units_format_size((uint64_t)per_second, rate));
     return buf;
 }
 
@@ -38,15 +41,12 @@ void report_progress(struct error *err, uint64_t bytes, const char *done)
 
 void report_received(const char *peer, const struct receiver_object *object)
 {
-    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT], kept[UNITS_TEXT];
-    char name[256];
+    char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT], name[256];
     snprintf(name, sizeof name, "%s%s", object->name[0] ? ", " : "", object->name);
     error_mask(name);
-    log_verbose("%s: committed%s: %s, XXH3-128 %s, %s pinned%s%s", peer, name,
-                describe(object->digest.bytes, object->duration_ns, text, sizeof text),
-                digest_format(&object->digest, checksum), units_format_size(object->pinned, pinned),
-                object->kept ? ", resumed after " : "",
-                object->kept ? units_format_size(object->kept, kept) : "");
+    log_verbose("%s: committed%s: %s, XXH3-128 %s, %s pinned", peer, name,
+                describe(object->digest.bytes, object->kept, object->duration_ns, text, sizeof text),
+                digest_format(&object->digest, checksum), units_format_size(object->pinned, pinned));
 }
 
 static unsigned percent(uint64_t part, uint64_t whole)
@@ -70,7 +70,7 @@ static void report_waits(const char *destination, const struct sender_waits *wai
 void report_sent(const char *destination, const struct sender_result *result)
 {
     char text[128], checksum[2 * DIGEST_BYTES + 1], sent[UNITS_TEXT], kept[UNITS_TEXT];
-    describe(result->committed_bytes, result->duration_ns, text, sizeof text);
+    describe(result->committed_bytes, result->kept, result->duration_ns, text, sizeof text);
     if (result->committed == 1)
         log_success("%s: delivered %s, XXH3-128 %s", destination, text,
                     digest_format(&result->digest, checksum));
@@ -88,7 +88,7 @@ void report_posted(const char *destination, const struct poster_result *result)
 {
     char text[128];
     log_success("%s: wrote %s", destination,
-                describe(result->acknowledged, result->duration_ns, text, sizeof text));
+                describe(result->acknowledged, 0, result->duration_ns, text, sizeof text));
     log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64, destination,
                 result->work_requests, result->gather_entries);
 }

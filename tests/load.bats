@@ -232,7 +232,7 @@ is_served_or_later() { has_text "$1" 'received READY' || has_text "$1" 'trying a
   assert_same big out/big
   assert_same small out/small
   assert_equal "$(grep -c 'sending OPEN' "$client_err")" 3
-  [[ $(< "$server_err") == *'committed, big: '*'resumed after'* ]] || fail "$(< "$server_err")"
+  [[ $(< "$server_err") == *'committed, big: '*', of which '*' were there, in '* ]] || fail "$(< "$server_err")"
   stop_server
 }
 is_under_way() {

@@ -116,7 +116,7 @@ setup() {
   WAIT_LIMIT=5 wait_for far_ends_are_gone
   has_part
   run put --resume -v --json-file document --progress-fd 9 large host/ 9> told
-  assert_run 0 'resumed: '
+  assert_run 0 'resumed: ' 'delivered 6.00 MiB, of which ' ' were there, in '
   # What was there before is no speed.
   jq -se '(.[0].sent_bytes * 1e9 / .[1].duration_ns - .[1].bytes_per_second | fabs) <= 1' \
     document <(tail -n 1 told)
