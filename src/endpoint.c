@@ -2,6 +2,7 @@
 
 #include "endpoint.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -82,6 +83,9 @@ int endpoint_set_tos(struct endpoint *endpoint, uint8_t tos, struct error *err)
 static void note_device(struct endpoint *endpoint)
 {
     struct facts *facts = &endpoint->facts;
+    const union ibv_gid *gid = &endpoint->id->route.addr.addr.ibaddr.sgid;
+    if (!endpoint_is_iwarp(endpoint))
+        inet_ntop(AF_INET6, gid->raw, facts->gid, sizeof facts->gid);
     snprintf(facts->device, sizeof facts->device, "%s",
              ibv_get_device_name(endpoint->id->verbs->device));
     facts->port = endpoint->id->port_num;

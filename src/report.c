@@ -24,8 +24,9 @@ static char *describe(uint64_t bytes, uint64_t kept, uint64_t ns, char *buf, siz
 void report_connection(const struct facts *facts, const char *slots)
 {
     char size[UNITS_TEXT], pinned[UNITS_TEXT], most[UNITS_TEXT];
-    log_verbose("%s: device %s port %u, %s, MTU %" PRIu32 ", from %s", facts->peer, facts->device,
-                facts->port, facts->kind, facts->mtu, facts->local);
+    log_verbose("%s: device %s port %u, %s%s%s, MTU %" PRIu32 ", from %s", facts->peer,
+                facts->device, facts->port, facts->kind, facts->gid[0] ? ", GID " : "", facts->gid,
+                facts->mtu, facts->local);
     log_verbose("%s: %s %u x %s, max_sge %u, depth %u, inline %u, messages up to %s, %s pinned",
                 facts->peer, slots, facts->slots, units_format_size(facts->slot_size, size),
                 facts->max_sge, facts->send_depth, facts->max_inline,
@@ -44,9 +45,10 @@ void report_received(const char *peer, const struct receiver_object *object)
     char text[128], checksum[2 * DIGEST_BYTES + 1], pinned[UNITS_TEXT], name[256];
     snprintf(name, sizeof name, "%s%s", object->name[0] ? ", " : "", object->name);
     error_mask(name);
-    log_verbose("%s: committed%s: %s, XXH3-128 %s, %s pinned", peer, name,
-                describe(object->digest.bytes, object->kept, object->duration_ns, text, sizeof text),
-                digest_format(&object->digest, checksum), units_format_size(object->pinned, pinned));
+    log_verbose(
+        "%s: committed%s: %s, XXH3-128 %s, %s pinned", peer, name,
+        describe(object->digest.bytes, object->kept, object->duration_ns, text, sizeof text),
+        digest_format(&object->digest, checksum), units_format_size(object->pinned, pinned));
 }
 
 static unsigned percent(uint64_t part, uint64_t whole)

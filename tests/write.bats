@@ -367,6 +367,9 @@ reported() {
   run --separate-stderr rdmaput write -v a "$dest"
   assert_equal "$status" 0
   assert_equal "$output" ''
+  # iWARP has none.
+  assert_regex "$stderr" ' port [0-9]+, (iWARP|(RoCE|InfiniBand), GID [0-9a-f:.]*[1-9a-f][0-9a-f:.]*), MTU [0-9]+, from '
+  assert_regex "$stderr" ': slots [0-9]+ x .*, max_sge [0-9]+, depth [0-9]+, inline [0-9]+, messages up to .*B, .*B pinned'
   assert_regex "$stderr" "XXH3-128 ${checksum%% *}"
   assert_equal "$(reported 'work requests')" 2
   assert_equal "$(reported 'chunks')" 2

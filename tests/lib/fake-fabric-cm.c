@@ -355,6 +355,20 @@ static int bind_socket(struct fake_id *id, struct sockaddr_storage *addr)
     return -1;
 }
 
+/* As RoCE does: the GID is the address. */
+static void set_source(struct rdma_cm_id *id, const struct sockaddr_storage *source)
+{
+    uint8_t *gid = id->route.addr.addr.ibaddr.sgid.raw;
+    id->route.addr.src_storage = *source;
+    memset(gid, 0, 16);
+    if (source->ss_family == AF_INET6) {
+        memcpy(gid, &((const struct sockaddr_in6 *)source)->sin6_addr, 16);
+    } else {
+        gid[10] = gid[11] = 0xff;
+        memcpy(gid + 12, &((const struct sockaddr_in *)source)->sin_addr, 4);
+    }
+}
+
 static int bind_id(struct fake_id *id, struct sockaddr_storage addr)
 {
     if (id->state != STATE_IDLE || id->fd >= 0) {
@@ -372,7 +386,7 @@ static int bind_id(struct fake_id *id, struct sockaddr_storage addr)
             return -1;
     }
     id->id.port_num = 1;
-    id->id.route.addr.src_storage = addr;
+    set_source(&id->id, &addr);
     return 0;
 }
 
@@ -413,7 +427,7 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
     *port_field(&source) = htons((uint16_t)(FIRST_PORT + own(id)->serial % PORTS));
     bool here = check_here(&destination) == 0;
     pthread_mutex_lock(&fake_lock);
-    id->route.addr.src_storage = source;
+    set_source(id, &source);
     id->route.addr.dst_storage = destination;
     id->port_num = 1;
     id->verbs = fake_shared_context();
@@ -627,7 +641,7 @@ static void take_request(struct fake_id *id)
         return;
     }
     id->id.port_num = 1;
-    id->id.route.addr.src_storage = id->request.destination;
+    set_source(&id->id, &id->request.destination);
     id->id.route.addr.dst_storage = id->request.source;
     id->state = STATE_REQUESTED;
     add_answer(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0)->event.listen_id = &listener->id;

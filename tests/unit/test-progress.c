@@ -37,8 +37,7 @@ static void a_line_has_percent_bytes_rate_and_time_left(void **state)
 
 static void what_was_there_before_is_no_speed(void **state)
 {
-    const struct progress_state at = {
-        .bytes = 30 * MIB, .before = 20 * MIB, .total = 40 * MIB};
+    const struct progress_state at = {.bytes = 30 * MIB, .before = 20 * MIB, .total = 40 * MIB};
     (void)state;
     assert_line(&at, (uint64_t)CLOCK_NS_PER_S, " 75 %  30.00 MiB, 10.00 MiB/s, 1 s left");
 }
