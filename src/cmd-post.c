@@ -203,11 +203,15 @@ static void note_completion(uint64_t wr_id, uint64_t bytes, const char *status)
         json_object_put(completion);
 }
 
+static struct progress progress;
+static struct progress_state state;
+
 static void print_completion(uint64_t wr_id, uint64_t bytes, const char *status)
 {
     note_completion(wr_id, bytes, status);
     if (document_takes_stdout())
         return;
+    progress_give_way(&progress);
     printf("wr_id=%" PRIu64 " bytes=%" PRIu64 " status=%s\n", wr_id, bytes, status);
     output_flush(); /* each shows as it comes, in a pipe too */
 }
@@ -232,9 +236,6 @@ static void close_content(struct content *content)
     content->plan = NULL;
     content->source = NULL;
 }
-
-static struct progress progress;
-static struct progress_state state;
 
 /* A poster_job's progressed. */
 static int64_t note_progress(uint64_t bytes, uint64_t total)

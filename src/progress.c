@@ -69,6 +69,7 @@ void progress_init(struct progress *progress, enum progress_when when, int fd)
         .on_terminal = terminal,
         .shown = when == PROGRESS_ALWAYS ||
                  (when == PROGRESS_AUTO && terminal && log_level() >= LOG_NORMAL),
+        .with_output = terminal && isatty(STDOUT_FILENO),
         .fd = fd,
     };
 }
@@ -163,6 +164,12 @@ int64_t progress_note(struct progress *progress, const struct progress_state *st
         show(progress, state, ns);
     tell_program(progress, state, ns);
     return progress->next_at;
+}
+
+void progress_give_way(const struct progress *progress)
+{
+    if (progress->shown && progress->with_output)
+        log_status("");
 }
 
 void progress_end(struct progress *progress, const struct progress_state *state)

@@ -31,6 +31,7 @@ struct progress_state {
 
 struct progress {
     bool shown, on_terminal;
+    bool with_output; /* on the terminal that standard output is, too */
     int fd;           /* not owned; -1: none */
     int64_t began_at; /* clock.h */
     int64_t next_at;  /* when it is told again */
@@ -43,6 +44,10 @@ void progress_init(struct progress *progress, enum progress_when when, int fd);
 /* How far it is now: tells it if it is time to. To be called at each step, and at the moment (clock.h)
  * that it returns; CLOCK_NEVER: nobody is told. */
 int64_t progress_note(struct progress *progress, const struct progress_state *state);
+
+/* Something is about to be printed on standard output: takes the line out of its way, until it is drawn
+ * again. */
+void progress_give_way(const struct progress *progress);
 
 /* It has ended: takes the line away, and tells the last state to programs. */
 void progress_end(struct progress *progress, const struct progress_state *state);

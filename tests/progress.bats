@@ -180,6 +180,19 @@ exercise() {
   stop_server
 }
 
+@test "completions of a post do not stand behind its line" {
+  start_server --region 2M --ticket ticket
+  start_on_terminal post --progress=always - "$(< ticket)"
+  echo begin >&7
+  wait_for shows ' B, '
+  echo end >&7
+  exec 7>&-
+  wait_process "$process_pid"
+  assert_equal "$process_status" 0
+  [[ $(< terminal) == *'B/s'$'\r\033[K''wr_id=1 '* && $(< terminal) != *B/swr_id* ]] || fail "$(cat -v terminal)"
+  stop_server
+}
+
 # bats test_tags=threads
 @test "post shows how far it is, too" {
   make_file a 1200000
