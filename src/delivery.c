@@ -196,6 +196,7 @@ static void begin_attempt(struct delivery *delivery)
         if (!is_open(object))
             continue;
         object->failure = ERROR_NONE;
+        object->begun = false;
         if (object->source && !source_stream(object->source))
             delivery_close_sources(object);
         delivery->order[delivery->order_count++] = i;
@@ -228,10 +229,9 @@ void delivery_free(struct delivery *delivery)
 
 /* ---- for the sender -------------------------------------------------------------------------- */
 
-int delivery_open(void *context, size_t index, struct sender_object *result, struct error *err)
+static int open_object(const struct delivery *delivery, struct delivery_object *object,
+                       struct sender_object *result, struct error *err)
 {
-    struct delivery *delivery = context;
-    struct delivery_object *object = &delivery->objects[delivery->order[index]];
     struct source_attributes attributes = {.mode = 0};
     if ((!object->plan && delivery_open_sources(delivery, object, err) < 0) ||
         (delivery->preserve && source_attributes(object->source, &attributes, err) < 0) ||
@@ -248,6 +248,14 @@ int delivery_open(void *context, size_t index, struct sender_object *result, str
     result->accessed = attributes.accessed;
     result->modified = attributes.modified;
     return 0;
+}
+
+int delivery_open(void *context, size_t index, struct sender_object *result, struct error *err)
+{
+    struct delivery *delivery = context;
+    struct delivery_object *object = &delivery->objects[delivery->order[index]];
+    object->begun = true;
+    return open_object(delivery, object, result, err);
 }
 
 void delivery_close(void *context, size_t index, struct sender_object *result)
@@ -319,20 +327,23 @@ int delivery_check(struct delivery *delivery, struct error *err)
     delivery->state.total = PROGRESS_UNKNOWN;
     if (delivery->many)
         return 0;
-    if (delivery_open(delivery, 0, &ignored, err) < 0)
+    if (open_object(delivery, &delivery->objects[0], &ignored, err) < 0)
         return -1;
     /* Once it is sent, the plan is the loader's. */
     delivery->state.total = plan_bytes(delivery->objects[0].plan);
     return 0;
 }
 
-/* What may be gone of a stream cannot be sent again: it has failed of what the session did. */
-static void fail_spent(struct delivery_object *object, const struct error *err)
+/* What a session was at as it failed has failed of that, until it is tried again; what may be gone of a
+ * stream cannot be. */
+static void fail_begun(struct delivery_object *object, const struct error *err)
 {
-    if (!object->spent || object->committed || object->failure != ERROR_NONE)
+    if (object->committed || object->failure != ERROR_NONE)
         return;
-    object->failure = err->class;
-    keep_cause(object, err);
+    if (object->spent)
+        object->failure = err->class;
+    if (object->spent || object->begun)
+        keep_cause(object, err);
 }
 
 bool delivery_try_again(struct delivery *delivery, const struct error *err, struct error *passing)
@@ -342,7 +353,7 @@ bool delivery_try_again(struct delivery *delivery, const struct error *err, stru
         struct delivery_object *object = &delivery->objects[delivery->order[i]];
         if (object->failure == ERROR_TEMPORARY)
             passing->class = ERROR_TEMPORARY;
-        fail_spent(object, err);
+        fail_begun(object, err);
     }
     begin_attempt(delivery);
     return delivery->order_count > 0;

@@ -27,10 +27,12 @@ struct delivery_object {
     struct source *source; /* while they are open */
     struct plan *plan;
     enum error_class failure; /* of many: what it failed of, by itself */
-    struct error *cause;      /* owned; of that, where documents are wanted */
+    struct error *cause;      /* owned; of that, or what its session failed of, where documents are
+                               * wanted */
     bool committed;
     struct digest_value digest; /* of what was committed */
     uint64_t kept;              /* bytes of it that were there before */
+    bool begun;                 /* the attempt's session has come to it */
     bool spent;                 /* it has a stream, and that may have been read */
 };
 

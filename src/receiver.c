@@ -161,9 +161,8 @@ static int take_open(struct receiver *receiver, const struct wire_message *open,
         return session_unexpected(&receiver->session, open, err);
     if (check_limits(receiver, open, err) < 0)
         return -1;
-    if (!receiver->worker && prepare(receiver, open, err) < 0)
-        return -1;
-    if (receiver->opened_count - receiver->done_count >= receiver->object_limit)
+    if (receiver->worker &&
+        receiver->opened_count - receiver->done_count >= receiver->object_limit)
         return broke(receiver, "more objects at a time than were allowed", err);
     receiver->limits = (struct limits){.slots = open->open.slot_limit,
                                        .objects = open->open.object_limit,
@@ -174,6 +173,8 @@ static int take_open(struct receiver *receiver, const struct wire_message *open,
     receiver->is_open = true;
     receiver->began = receiver->got_chunk = false;
     receiver->expected = 0;
+    if (!receiver->worker && prepare(receiver, open, err) < 0)
+        return -1;
     opened->begin = (struct storing_job){.kind = STORING_BEGIN,
                                          .object = object,
                                          .request = &opened->request,
@@ -322,19 +323,24 @@ static int take_message(struct receiver *receiver, const struct wire_message *me
 
 /* ---- what the worker has done -------------------------------------------------------------- */
 
-static void note_failed(struct receiver *receiver, uint32_t object, const struct error *cause)
+static void settle_failed(struct receiver *receiver, struct opened *opened,
+                          const struct error *cause)
 {
-    struct opened *opened = find_opened(receiver, object);
-    struct error named = *cause;
+    const struct receiver_object told = {.name = opened->name};
     opened->failed = true;
     opened->failure = cause->class;
     receiver->result->failed++;
+    receiver->settled(receiver->context, receiver->endpoint->peer, &told, cause);
+}
+
+static void note_failed(struct receiver *receiver, uint32_t object, const struct error *cause)
+{
+    struct error named = *cause;
     if (!error_is_set(&receiver->first_failure))
         receiver->first_failure = *cause;
     error_nest(&named, receiver->endpoint->peer);
     log_error(&named);
-    const struct receiver_object told = {.name = opened->name};
-    receiver->settled(receiver->context, receiver->endpoint->peer, &told, cause);
+    settle_failed(receiver, find_opened(receiver, object), cause);
 }
 
 /* What went wrong with an object ends the session, or concerns this one of many alone. */
@@ -685,6 +691,17 @@ static void count_commits(struct receiver *receiver)
     }
 }
 
+/* What the session was at when it failed has failed with it. What the worker still has it may commit
+ * yet, and is not looked at. */
+static void fail_unfinished(struct receiver *receiver, bool worker_ended, const struct error *err)
+{
+    for (uint32_t i = receiver->done_count; i != receiver->opened_count; i++) {
+        struct opened *opened = find_opened(receiver, i);
+        if (!opened->failed && !(worker_ended && opened->end.committed))
+            settle_failed(receiver, opened, err);
+    }
+}
+
 static bool storage_ends(struct receiver *receiver, bool keep, int64_t deadline)
 {
     if (!receiver->worker)
@@ -711,11 +728,13 @@ static void clean_up(struct receiver *receiver, const struct receiver_job *job, 
     int64_t deadline = storage_deadline(receiver, err);
     session_close(&receiver->session);
     if (!storage_ends(receiver, keep, deadline)) {
+        fail_unfinished(receiver, false, err);
         job->stuck(job->context, err);
         storage_ends(receiver, keep, CLOCK_NEVER);
     }
     worker_stop(receiver->worker);
     count_commits(receiver);
+    fail_unfinished(receiver, true, err);
     storing_close(&receiver->storing, keep);
     memory_free(&receiver->memory);
 }

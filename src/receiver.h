@@ -32,8 +32,9 @@ struct receiver_result {
     uint64_t stored;            /* bytes that the sink has taken */
 };
 
-/* An object was committed (cause NULL), or failed by itself, of many, which has been said. On the
- * session's thread. */
+/* An object was committed (cause NULL), or failed: by itself, of many, which has been said, or with the
+ * session. Of those whose storage does not answer that is said before stuck, and they may be committed
+ * after all. On the session's thread. */
 typedef void (*receiver_settled)(void *context, const char *peer,
                                  const struct receiver_object *object, const struct error *cause);
 

@@ -42,7 +42,7 @@ typedef int (*sender_open)(void *context, size_t index, struct sender_object *ob
 typedef void (*sender_close)(void *context, size_t index, struct sender_object *object);
 
 /* An object was committed, of which kept bytes were there before (cause NULL), or failed by itself, of
- * many. On the calling thread. */
+ * many; what a session was at as it failed is not told of. On the calling thread. */
 typedef void (*sender_settled)(void *context, size_t index, const struct digest_value *digest,
                                uint64_t kept, const struct error *cause);
 

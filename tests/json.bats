@@ -257,10 +257,59 @@ page_fields() {
   stop_server
   run jq -c '[.exit_status, [.objects[] | .name]]' "$server_out"
   assert_output '[0,["a"]]
-[73,[]]
+[73,["c"]]
 [0,["b"]]'
 }
 has_lines() { [ "$(wc -l < "$1")" -ge "$2" ]; }
+
+# DOCUMENT-FILE KIND [NAME] - its last document lists one object that is not committed, and why, and counts it if it is
+# a server's
+assert_failed_object() {
+  jq -se --arg kind "$2" --arg name "${3-}" '.[-1]
+    | .objects_committed == 0 and (.objects_failed // 1) == 1
+      and ([.objects[] | [.committed, .name // "", .error.kind]] == [[false, $name, $kind]])' "$1" ||
+    fail "not one of $2: $(< "$1")"
+}
+
+@test "an object that was begun and failed is listed and counted, at both ends" {
+  local end
+  use_fake_fabric roce
+  make_file a 1000
+  start_server --json-file sessions there
+  run rdmaput write --json-file document a "$dest/b"
+  assert_equal "$status" 69
+  wait_for has_lines sessions 1
+  assert_failed_object document unavailable b
+  assert_failed_object sessions unavailable b
+  start_slow_client
+  kill -TERM "$client_pid"
+  wait_process "$client_pid"
+  wait_for has_lines sessions 2
+  assert_failed_object "$documents/$client_pid" interrupted
+  assert_failed_object sessions temporary
+  stop_server
+  # Of several, that which the session was at.
+  mkdir out
+  start_server --json-file sessions out
+  dest+=/ start_slow_client a
+  wait_for exists out/a
+  kill -TERM "$client_pid"
+  wait_process "$client_pid"
+  wait_for has_lines sessions 1
+  for end in "$documents/$client_pid" sessions; do
+    jq -e '.objects_committed == 1 and (.objects_failed // 1) == 1
+      and [.objects[] | [.committed, (.error.kind | IN("interrupted", "temporary"))]] == [[true, false], [false, true]]' "$end"
+  done
+  stop_server
+}
+
+@test "an object that the session did not come to is not listed" {
+  use_fake_fabric roce
+  make_file a 1000
+  run rdmaput write --json-file document a 127.0.0.1:1
+  assert_equal "$status" 69
+  jq -e '.objects == [] and .objects_due == 1' document
+}
 
 @test "a server that cannot serve prints why, once" {
   use_fake_fabric roce
