@@ -56,17 +56,25 @@ static unsigned percent(uint64_t part, uint64_t whole)
     return whole > 0 ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
 }
 
-/* What a session waited for most, of what it could not go on without. */
+/* What a session waited for most, of what it could not go on without; or that it was busy itself for
+ * longer than with any of these. */
 static void report_waits(const char *destination, const struct sender_waits *waits, uint64_t ns)
 {
+    uint64_t waited = waits->source + waits->fabric + waits->destination;
     unsigned source = percent(waits->source, ns), fabric = percent(waits->fabric, ns);
     unsigned there = percent(waits->destination, ns);
+    unsigned own = percent(ns > waited ? ns - waited : 0, ns);
     const char *most = source >= fabric && source >= there ? "the source"
                        : fabric >= there                   ? "the fabric"
                                                            : "the destination";
-    log_success("%s: held back most by %s: waited for the source %u %%, the fabric %u %%, the "
+    char who[64];
+    if (own > source && own > fabric && own > there)
+        snprintf(who, sizeof who, "this host: its own work took %u %%;", own);
+    else
+        snprintf(who, sizeof who, "%s:", most);
+    log_success("%s: held back most by %s waited for the source %u %%, the fabric %u %%, the "
                 "destination %u %% of the time",
-                destination, most, source, fabric, there);
+                destination, who, source, fabric, there);
 }
 
 void report_sent(const char *destination, const struct sender_result *result)
@@ -78,7 +86,8 @@ void report_sent(const char *destination, const struct sender_result *result)
                     digest_format(&result->digest, checksum));
     else
         log_success("%s: delivered %zu objects, %s", destination, result->committed, text);
-    report_waits(destination, &result->waits, result->duration_ns);
+    if (result->committed_bytes > 0)
+        report_waits(destination, &result->waits, result->duration_ns);
     log_verbose("%s: work requests %" PRIu64 ", gather entries %" PRIu64 ", chunks %" PRIu64,
                 destination, result->work_requests, result->gather_entries, result->chunks);
     if (result->kept > 0)
