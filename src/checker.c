@@ -522,6 +522,7 @@ static int try_write(struct checker *checker, const struct write *write)
     char buf[96];
     const char *obstacle = find_obstacle(checker, write, buf, sizeof buf);
     if (obstacle) {
+        checker->figures->untried += !write->impossible;
         findings_add(checker->findings, FINDING_SKIPPED, write->name, NULL, 0, "%s", obstacle);
         return 0;
     }

@@ -41,6 +41,7 @@ struct checker_figures {
      */
     uint64_t bytes_per_second;
     uint64_t samples, bytes; /* that they come of */
+    unsigned untried;        /* writes, for which there was not the memory at both ends */
     struct facts facts; /* as far as it came; its transfer is all that was written and compared */
 };
 

@@ -208,12 +208,15 @@ static bool is_link_local(const struct sockaddr_storage *addr)
 static int try_loopbacks(struct check *check, const struct sockaddr *only, struct error *err)
 {
     bool found = false;
+    char hint[sizeof((struct finding *)NULL)->hint];
     const struct doctor_host *host = &check->host;
+    bool limited = doctor_limits_memory(host, hint, sizeof hint);
     for (size_t i = 0; i < host->reachable_count; i++) {
         const struct device_address *address = &host->reachable[i];
         struct loopback_job job = {.addr = (const struct sockaddr *)&address->addr,
                                    .device = address->device,
                                    .timeout = check->arguments->common.timeout,
+                                   .memory_hint = limited ? hint : NULL,
                                    .leave = finish};
         /* A host does not reach itself by such an address. */
         if (only ? !address_same_host(only, job.addr) : is_link_local(&address->addr))

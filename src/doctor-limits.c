@@ -125,7 +125,7 @@ static bool find_service(const struct doctor *doctor, char *name, size_t size)
     return found;
 }
 
-static void hint_memlock(const struct doctor *doctor, char *hint, size_t size)
+void doctor_hint_memory(const struct doctor *doctor, char *hint, size_t size)
 {
     char service[128];
     if (doctor->host->slurm_job)
@@ -147,6 +147,11 @@ static void hint_memlock(const struct doctor *doctor, char *hint, size_t size)
         snprintf(hint, size, "%s", memory_limit_hint());
 }
 
+bool doctor_counts_memory(const struct doctor *doctor)
+{
+    return doctor->host->memlock != UINT64_MAX && (!has_capability(doctor) || has_siw(doctor));
+}
+
 static void add_memlock(struct doctor *doctor)
 {
     char limit[UNITS_TEXT], want[UNITS_TEXT], hint[320];
@@ -156,10 +161,10 @@ static void add_memlock(struct doctor *doctor)
         wanted = sender_wanted_memory();
     units_format_size(is, limit);
     units_format_size(wanted, want);
-    hint_memlock(doctor, hint, sizeof hint);
+    doctor_hint_memory(doctor, hint, sizeof hint);
     if (is == UINT64_MAX)
         doctor_add(doctor, FINDING_OK, "memlock", NULL, 0, NULL, "no limit of locked memory");
-    else if (has_capability(doctor) && !has_siw(doctor))
+    else if (!doctor_counts_memory(doctor))
         doctor_add(doctor, FINDING_OK, "memlock", NULL, 0, NULL,
                    "a limit of locked memory of %s, which CAP_IPC_LOCK lifts", limit);
     else if (is >= wanted)

@@ -35,5 +35,7 @@ void doctor_ports(struct doctor *doctor);
 /* doctor-limits.c: locked memory, network namespaces, containers. */
 void doctor_find_container(struct doctor *doctor);
 void doctor_limits(struct doctor *doctor);
+bool doctor_counts_memory(const struct doctor *doctor);
+void doctor_hint_memory(const struct doctor *doctor, char *hint, size_t size);
 
 #endif

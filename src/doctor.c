@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "doctor-parts.h"
+#include "receiver.h"
 
 /* ---- looking ----------------------------------------------------------------------------------- */
 
@@ -178,6 +179,16 @@ void doctor_add_device(const struct doctor_host *host, struct findings *findings
     struct doctor doctor = begin(host, findings);
     doctor_device(&doctor);
     hostfs_free(&doctor.devices);
+}
+
+bool doctor_limits_memory(const struct doctor_host *host, char *hint, size_t size)
+{
+    struct findings none = {.items = NULL};
+    struct doctor doctor = begin(host, &none);
+    bool limits = doctor_counts_memory(&doctor) && host->memlock >= receiver_least_memory();
+    doctor_hint_memory(&doctor, hint, size);
+    hostfs_free(&doctor.devices);
+    return limits;
 }
 
 void doctor_examine(const struct doctor_host *host, struct findings *findings)

@@ -75,4 +75,8 @@ void doctor_add_device(const struct doctor_host *host, struct findings *findings
  */
 void doctor_examine(const struct doctor_host *host, struct findings *findings);
 
+/* Whether there is a limit of locked memory that is enough for one end of a transfer, and how to raise
+ * it. */
+bool doctor_limits_memory(const struct doctor_host *host, char *hint, size_t size);
+
 #endif

@@ -17,6 +17,7 @@
 #include "clock.h"
 #include "fdio.h"
 #include "log.h"
+#include "memory.h"
 #include "server.h"
 #include "signals.h"
 #include "sink-discard.h"
@@ -120,25 +121,56 @@ static const struct finding *first_failed(const struct findings *findings)
     return NULL;
 }
 
+static void tell_passed(const struct loopback_job *job, const char *name, const char *host,
+                        const struct findings *tests, const struct checker_figures *figures,
+                        uint64_t ns, struct findings *findings)
+{
+    char latency[UNITS_TEXT], rate[UNITS_RATE_TEXT], untried[160] = "";
+    bool lacks = figures->untried > 0 || !figures->bandwidth_measured;
+    if (lacks)
+        snprintf(untried, sizeof untried,
+                 "; not tried for lack of locked memory, which both ends share here: %u of the "
+                 "writes%s",
+                 figures->untried, figures->bandwidth_measured ? "" : ", and bandwidth");
+    units_format_rate(figures->bytes_per_second, rate);
+    findings_add(
+        findings, lacks ? FINDING_WARNING : FINDING_OK, name,
+        !lacks             ? NULL
+        : job->memory_hint ? job->memory_hint
+                           : memory_limit_hint(),
+        ns, "%s over %s: connected, %zu tests passed, latency %s%s%s%s", host, job->device,
+        findings_count(tests, FINDING_OK), units_format_time(figures->latency_median_ns, latency),
+        figures->bandwidth_measured ? ", " : "", figures->bandwidth_measured ? rate : "", untried);
+}
+
+/* Whether there was not the memory for both ends. */
+static bool lacks_memory(const struct finding *failed, const struct checker_figures *figures,
+                         const struct error *err)
+{
+    return memory_is_limited(err) ||
+           (failed && strcmp(failed->name, "writes") == 0 && figures->untried > 0);
+}
+
 static void tell(const struct loopback_job *job, const struct findings *tests,
                  const struct checker_figures *figures, const struct error *err, uint64_t ns,
                  struct findings *findings)
 {
     char host[ADDRESS_TEXT], name[sizeof((struct finding *)NULL)->name];
-    char latency[UNITS_TEXT], rate[UNITS_RATE_TEXT];
     const struct finding *failed = first_failed(tests);
     name_finding(address_format_host(job->addr, host), name, sizeof name);
-    if (failed)
+    if (job->memory_hint && lacks_memory(failed, figures, err))
+        findings_add(
+            findings, FINDING_WARNING, name, job->memory_hint, ns,
+            "%s over %s could not be tried within a limit of locked memory that both ends share "
+            "here: %s",
+            host, job->device, err->text);
+    else if (failed)
         findings_add(findings, FINDING_FAILED, name, failed->hint, ns, "%s over %s: %s: %s", host,
                      job->device, failed->name, failed->text);
     else if (error_is_set(err))
         findings_add_error(findings, name, ns, err);
     else
-        findings_add(findings, FINDING_OK, name, NULL, ns,
-                     "%s over %s: connected, %zu tests passed, latency %s, %s", host, job->device,
-                     findings_count(tests, FINDING_OK),
-                     units_format_time(figures->latency_median_ns, latency),
-                     units_format_rate(figures->bytes_per_second, rate));
+        tell_passed(job, name, host, tests, figures, ns, findings);
 }
 
 static int run_client(struct loopback *loopback, struct findings *tests,

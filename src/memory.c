@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -45,6 +46,13 @@ int memory_map_file(struct memory *memory, int fd, uint64_t offset, size_t bytes
     return 0;
 }
 
+#define LIMIT " a limit of locked memory of "
+
+bool memory_is_limited(const struct error *err)
+{
+    return err->class == ERROR_RESOURCE && strstr(err->text, LIMIT);
+}
+
 static const char *memlock_limit(char buf[UNITS_TEXT])
 {
     struct rlimit limit;
@@ -76,7 +84,7 @@ static int registration_error(const struct memory *memory, const char *what, int
 {
     char size[UNITS_TEXT], limit[UNITS_TEXT];
     error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, NULL, errnum,
-                    "cannot register %s for %s, with a limit of locked memory of %s",
+                    "cannot register %s for %s, with" LIMIT "%s",
                     units_format_size(memory->bytes, size), what, memlock_limit(limit));
     return hint_memlock(err);
 }
@@ -90,8 +98,7 @@ int memory_resource_error(struct error *err, const char *subject, int errnum, co
         return error_hint(err, "%s", memory_files_hint());
     }
     error_set_errno(err, ERROR_RESOURCE, STAGE_REGISTER, subject, errnum,
-                    "cannot create %s, with a limit of locked memory of %s", what,
-                    memlock_limit(limit));
+                    "cannot create %s, with" LIMIT "%s", what, memlock_limit(limit));
     return hint_memlock(err);
 }
 

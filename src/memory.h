@@ -69,6 +69,10 @@ const char *memory_limit_hint(void);
 /* The same of the limit of open files. */
 const char *memory_files_hint(void);
 
+/* Whether *err is that memory could not be registered, or queues not be made, within a limit of locked
+ * memory: here or, as a peer tells of it, there. */
+bool memory_is_limited(const struct error *err);
+
 /* The error of a failed allocation of device resources (queues, domains): which often is the limit
  * of locked memory too. Always -1. */
 int memory_resource_error(struct error *err, const char *subject, int errnum, const char *what);
