@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "device.h"
 #include "log.h"
+#include "memory.h"
 #include "signals.h"
 #include "subnet.h"
 
@@ -369,6 +370,8 @@ int client_understand_refusal(const char *peer, const void *data, size_t len, st
     if (hint) {
         error_mask(hint);
         error_hint(err, "%s", hint);
+    } else if (memory_is_limited(err)) {
+        error_hint(err, "on the server's host: %s", memory_limit_hint());
     }
     return -1;
 }

@@ -32,6 +32,16 @@ tells_of_call() {
   stop_server
 }
 
+@test "a server that finds no locked memory: that it is there where the limit is to be raised" {
+  for call in ibv_reg_mr ibv_create_cq; do
+    server_wrapper=(env LD_PRELOAD="$RDMAPUT_BUILD/tests/lib/fail-nth.so${LD_PRELOAD:+:$LD_PRELOAD}" FAIL_CALL="$call"
+      FAIL_NTH=1 FAIL_ERRNO=12 ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS-}")
+    start_server --discard
+    tells 71 'the server refused: ' "on the server's host: raise the limit of locked memory: 'ulimit -l'" rdmaput write a "$dest"
+    stop_server
+  done
+}
+
 @test "an address that cannot be used says why" {
   tells 64 'a link-local address needs a zone' "'fe80::1%eth0'" rdmaput write a '[fe80::1]'
   tells 64 'a link-local address needs a zone' "'fe80::1%eth0'" rdmaput serve --bind fe80::1 f
