@@ -154,13 +154,15 @@ bool doctor_counts_memory(const struct doctor *doctor)
 
 static void add_memlock(struct doctor *doctor)
 {
-    char limit[UNITS_TEXT], want[UNITS_TEXT], hint[320];
+    char limit[UNITS_TEXT], most[UNITS_TEXT], usual[UNITS_TEXT], want[96], hint[320];
     uint64_t is = doctor->host->memlock;
     uint64_t wanted = receiver_wanted_memory();
     if (sender_wanted_memory() > wanted)
         wanted = sender_wanted_memory();
     units_format_size(is, limit);
-    units_format_size(wanted, want);
+    /* What the receiver's end has besides is of files that it maps. */
+    snprintf(want, sizeof want, "%s at each end, and %s at a server that writes into tmpfs",
+             units_format_size(sender_wanted_memory(), usual), units_format_size(wanted, most));
     doctor_hint_memory(doctor, hint, sizeof hint);
     if (is == UINT64_MAX)
         doctor_add(doctor, FINDING_OK, "memlock", NULL, 0, NULL, "no limit of locked memory");
@@ -171,9 +173,10 @@ static void add_memlock(struct doctor *doctor)
         doctor_add(doctor, FINDING_OK, "memlock", NULL, 0, NULL,
                    "%s may be locked, and a transfer wants %s", limit, want);
     else if (is >= receiver_least_memory())
-        doctor_add(doctor, FINDING_WARNING, "memlock", NULL, 0, hint,
-                   "%s may be locked: a transfer works, more slowly than with the %s it wants",
-                   limit, want);
+        doctor_add(
+            doctor, FINDING_WARNING, "memlock", NULL, 0, hint,
+            "%s may be locked: a transfer works, but may be slower than with what it wants, %s",
+            limit, want);
     else {
         doctor->lacks_limit = true;
         doctor_add(doctor, FINDING_FAILED, "memlock", NULL, 0, hint,
