@@ -2,6 +2,7 @@
 
 #include "thresholds.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "units.h"
@@ -63,6 +64,14 @@ static uint64_t latency(const struct checker_figures *figures,
     }
 }
 
+/* One in so many round trips is beyond it: of fewer, no one may be. */
+static uint64_t least_samples(enum thresholds_percentile percentile)
+{
+    static const uint64_t least[] = {
+        [PERCENTILE_50] = 2, [PERCENTILE_99] = 100, [PERCENTILE_999] = 1000};
+    return least[percentile];
+}
+
 static void add_latency(const struct thresholds *thresholds, const struct checker_figures *figures,
                         bool broken, struct findings *findings)
 {
@@ -74,6 +83,10 @@ static void add_latency(const struct thresholds *thresholds, const struct checke
     units_format_time(thresholds->most_latency_ns, most);
     if (!figures->latency_measured)
         lack(findings, broken, name, "latency");
+    else if (figures->samples < least_samples(thresholds->percentile))
+        findings_add(findings, FINDING_FAILED, name, "measure for longer: give a longer --duration",
+                     0, "%s %% takes %" PRIu64 " round trips, and there were %" PRIu64, percentile,
+                     least_samples(thresholds->percentile), figures->samples);
     else if (ns <= thresholds->most_latency_ns)
         findings_add(findings, FINDING_OK, name, NULL, 0, "%s %% within %s, no more than %s",
                      percentile, is, most);

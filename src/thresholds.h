@@ -27,7 +27,8 @@ struct thresholds {
 bool thresholds_parse_percentile(const char *text, enum thresholds_percentile *percentile);
 
 /* Adds a finding for each threshold there is, "min-bandwidth" and "max-latency": failed when it is missed;
- * when the figure was not measured, skipped where a finding has failed, else failed. */
+ * when the figure was not measured, skipped where a finding has failed, else failed. A percentile is measured
+ * by as many round trips as one of is beyond it: 2, 100 or 1000. */
 void thresholds_add(const struct thresholds *thresholds, const struct checker_figures *figures,
                     struct findings *findings);
 

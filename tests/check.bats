@@ -32,6 +32,15 @@ setup() {
   assert_line --regexp '^exchange +skipped not tried, since connect failed$'
 }
 
+# bats test_tags=fast
+@test "a percentile of fewer round trips than it takes is not measured, which has failed" {
+  start_server
+  check_json 1 --duration 1us --percentile 99.9 --max-latency 1h "$dest"
+  assert_failed max-latency
+  assert_finding max-latency failed '99.9 % takes 1000 round trips, and there were 1' 'a longer --duration'
+  stop_server
+}
+
 @test "with -q: what failed, and nothing else" {
   start_server
   run rdmaput check -q --quick "$dest"

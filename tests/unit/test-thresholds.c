@@ -19,6 +19,7 @@ static const struct checker_figures figures = {
     .latency_median_ns = 1000,
     .latency_99_ns = 2000,
     .latency_999_ns = 3000,
+    .samples = 1000,
     .bytes_per_second = 1000000,
 };
 
@@ -67,6 +68,32 @@ static void a_latency_is_no_more(void **state)
         assert_result(&thresholds, &figures, "max-latency", FINDING_OK, rows[i].met);
         thresholds.most_latency_ns--;
         assert_result(&thresholds, &figures, "max-latency", FINDING_FAILED, rows[i].missed);
+    }
+}
+
+static void a_percentile_takes_so_many_round_trips(void **state)
+{
+    static const struct {
+        enum thresholds_percentile percentile;
+        uint64_t least;
+        const char *lacking;
+    } rows[] = {
+        {PERCENTILE_50, 2, "50 % takes 2 round trips, and there were 1"},
+        {PERCENTILE_99, 100, "99 % takes 100 round trips, and there were 99"},
+        {PERCENTILE_999, 1000, "99.9 % takes 1000 round trips, and there were 999"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct thresholds thresholds = {
+            .has_latency = true, .percentile = rows[i].percentile, .most_latency_ns = UINT64_MAX};
+        struct checker_figures few = figures;
+        struct findings findings = {.items = NULL};
+        few.samples = rows[i].least;
+        thresholds_add(&thresholds, &few, &findings);
+        assert_int_equal(findings.items[0].result, FINDING_OK);
+        findings_free(&findings);
+        few.samples--;
+        assert_result(&thresholds, &few, "max-latency", FINDING_FAILED, rows[i].lacking);
     }
 }
 
@@ -123,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bandwidth_is_no_less),
         cmocka_unit_test(a_latency_is_no_more),
+        cmocka_unit_test(a_percentile_takes_so_many_round_trips),
         cmocka_unit_test(what_was_not_measured_is_missed),
         cmocka_unit_test(what_was_not_measured_since_something_failed_is_skipped),
         cmocka_unit_test(without_thresholds_there_is_nothing_to_reach),
