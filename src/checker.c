@@ -12,6 +12,7 @@
 #include "handshake.h"
 #include "memory.h"
 #include "pattern.h"
+#include "report.h"
 #include "samples.h"
 #include "session.h"
 #include "units.h"
@@ -252,6 +253,7 @@ static int try_exchange(struct checker *checker)
                  "%s of memory at %#" PRIx64 ", rkey %#" PRIx32,
                  units_format_size(checker->remote.scratch.size, size),
                  checker->remote.scratch.remote_addr, checker->remote.scratch.rkey);
+    report_connection(&checker->endpoint.facts, "buffers");
     return 0;
 }
 

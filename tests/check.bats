@@ -33,6 +33,16 @@ setup() {
 }
 
 # bats test_tags=fast
+@test "with -v: what was negotiated, on standard error" {
+  start_server
+  run --separate-stderr rdmaput check -v --quick "$dest"
+  assert_equal "$status" 0
+  assert_regex "$stderr" "rdmaput: $dest: device fake0 port 1, RoCE, MTU [0-9]+, from "
+  assert_regex "$stderr" "rdmaput: $dest: buffers 1 x [0-9.]+ MiB, max_sge .* pinned"
+  stop_server
+}
+
+# bats test_tags=fast
 @test "a percentile of fewer round trips than it takes is not measured, which has failed" {
   start_server
   check_json 1 --duration 1us --percentile 99.9 --max-latency 1h "$dest"
