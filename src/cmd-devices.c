@@ -159,8 +159,11 @@ int cmd_devices(int argc, char **argv, struct error *err)
     struct json_object *document;
     if (options_common_apply(&common, "devices", NULL, &document, err) < 0)
         return -1;
-    if (device_check_any(err) < 0)
+    if (device_check_any(err) < 0) {
+        if (err->class == ERROR_UNAVAILABLE)
+            describe(document, NULL, 0, NULL, 0);
         return -1;
+    }
     int count = device_list(&devices, err);
     int address_count = count < 0 ? -1 : device_addresses(&addresses, err);
     if (address_count >= 0)

@@ -304,4 +304,7 @@ is_active() { grep -q ACTIVE "/sys/class/infiniband/$device/ports/1/state"; }
   assert_finding device failed 'no RDMA device'
   run rdmaput check "$addr"
   assert_run 69 'no RDMA device on this host'
+  run --separate-stderr rdmaput devices --json
+  assert_equal "$status" 69
+  jq -e '.devices == [] and .error.kind == "unavailable"' <<< "$output"
 }

@@ -355,6 +355,17 @@ assert_failed_object() {
   jq -e '.objects[0].name | startswith("odd\ufffd\ufffd(") and endswith(" end")' "$server_out"
 }
 
+# bats test_tags=fast
+@test "a 64 for what an argument says gives a document, and one for an option none" {
+  make_file a 10
+  run --separate-stderr rdmaput write --json a user@host
+  assert_equal "$status" 64
+  jq -e '.exit_status == 64 and .error.kind == "usage"' <<< "$output"
+  run --separate-stderr rdmaput write --json --no-such-option a host
+  assert_equal "$status" 64
+  assert_equal "$output" ''
+}
+
 @test "numbers are as large as they are" {
   use_fake_fabric roce
   make_file a 10
