@@ -288,6 +288,8 @@ static int post(const struct arguments *arguments, const struct region_address *
         return -1;
     if (!document_takes_stdout())
         output_line(result.confirmed ? "delivery confirmed" : "delivery not confirmed");
+    finish_in_spite(result.confirmed ? "all was delivered"
+                                     : "all was written, and delivery is not confirmed");
     report_posted(job.target.host, &result);
     return 0;
 }

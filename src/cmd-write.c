@@ -484,6 +484,8 @@ int cmd_write(int argc, char **argv, struct error *err)
     if (rc == 0)
         rc = arguments.plan_only ? print_plans(&delivery, err)
                                  : load_secret_and_deliver(&arguments, &delivery, err);
+    if (rc == 0 && !arguments.plan_only)
+        finish_in_spite("all was delivered");
     delivery_describe(&delivery, document);
     delivery_free(&delivery);
     free(arguments.positional.items);

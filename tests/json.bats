@@ -433,11 +433,15 @@ assert_losses() {
   start_server --json out
   rdmaput write a "$dest/b"
   rdmaput write a "$dest/c"
+  assert_regex "$stderr" "$why; all was delivered$"
   kill -TERM "$server_pid"
+  refute_regex "$stderr" delivered
   wait_server
   assert_equal "$server_status" 74
   assert_file_contains "$server_err" "cannot write .*: $why"
+  assert_regex "$stderr" "$why; all was delivered$"
   assert_dir_holds out a b c
+  assert_regex "$stderr" "$why; all was delivered$"
 }
 
 @test "a full disk on standard output is 74, for each command, and said" {
@@ -502,3 +506,4 @@ assert_losses() {
   assert_equal "$status" 74
   assert_output --partial 'delivery confirmed'
 }
+    if [[ $arguments == "write a"* ]]; then assert_regex "$stderr" '; all was delivered$'; fi
