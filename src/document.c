@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "clock.h"
 #include "output.h"
@@ -218,10 +219,25 @@ static struct json_object *describe_process(void)
     return process;
 }
 
+/* RFC 3339, to the millisecond. */
+static void add_time(struct json_object *document)
+{
+    char text[48];
+    struct timespec now;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (!gmtime_r(&now.tv_sec, &tm))
+        return;
+    size_t len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(text + len, sizeof text - len, ".%03dZ", (int)(now.tv_nsec / CLOCK_NS_PER_MS));
+    document_add_text(document, "time", text);
+}
+
 void document_print(struct json_object *document, const struct error *err)
 {
     if (!document)
         return;
+    add_time(document);
     document_add(document, "process", describe_process());
     document_add_number(document, "exit_status", exit_status(err));
     document_add(document, "error", describe(err));

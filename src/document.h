@@ -49,7 +49,7 @@ void document_append_object(struct json_object *objects, const char *name,
                             const struct digest_value *digest, uint64_t kept,
                             const struct error *cause);
 
-/* Adds the error (none: null) and the exit status it stands for, prints the document as one line, and
+/* Adds the time, the error (none: null) and the exit status it stands for, prints the document as one line, and
  * frees it. May be called on any thread. */
 void document_print(struct json_object *document, const struct error *err);
 
