@@ -13,15 +13,24 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "sandbox.h"
 
 #define BEGIN "{\"version\":1,\"program\":\"" PACKAGE_STRING "\",\"command\":\"test\""
-/* As getrusage below has it. */
-#define PROCESS ",\"process\":{\"user_ns\":1500000000,\"system_ns\":2000,\"resident_bytes\":3072}"
+/* As clock_gettime and getrusage below have it. */
+#define PROCESS \
+    ",\"time\":\"2026-11-30T20:11:14.007Z\",\"process\":{\"user_ns\":1500000000,\"system_ns\":2000,\"resident_bytes\":3072}"
 #define END_WELL PROCESS ",\"exit_status\":0,\"error\":null}\n"
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    (void)clock;
+    *time = (struct timespec){.tv_sec = 1796069474, .tv_nsec = 7999999};
+    return 0;
+}
 
 int getrusage(__rusage_who_t who, struct rusage *usage)
 {
