@@ -3,6 +3,7 @@
 #include "document.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,9 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
+#include "fdio.h"
 #include "output.h"
 #include "signals.h"
 #include "utf8.h"
@@ -24,9 +28,31 @@ static struct {
     pthread_mutex_t lock;
 } output = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Whether a file is there that no document begins: a source, say, that was named by mistake. */
+static bool holds_something_else(const char *path)
+{
+    static const char begin[] = "{\"version\":";
+    char found[sizeof begin - 1];
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t len = fdio_pread(fd, found, sizeof found, 0);
+    close(fd);
+    return len != (ssize_t)sizeof found || memcmp(found, begin, sizeof found) != 0;
+}
+
 int document_open(const char *path, struct error *err)
 {
     output.path = path ? path : "standard output";
+    if (path && holds_something_else(path)) {
+        error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,
+                  "cannot create: it holds something else than JSON of rdmaput");
+        return error_hint(err, "--json-file replaces no file but its own: name another one, or "
+                               "remove that");
+    }
     output.file = path ? fopen(path, "we") : stdout;
     if (!output.file && errno == EINTR && signals_count() > 0)
         return error_set(err, ERROR_INTERRUPTED, STAGE_OPEN, path, "interrupted by a signal");

@@ -15,7 +15,8 @@
 
 #define DOCUMENT_VERSION 1
 
-/* Where documents go, from now on: to path, which is created or made empty; NULL: standard output.
+/* Where documents go, from now on: to path, which is created, or made empty where a document begins it,
+ * and refused where it holds something else; NULL: standard output.
  * A pipe that nobody reads yet is waited for. -1 with *err: 73, or ERROR_INTERRUPTED. */
 int document_open(const char *path, struct error *err);
 

@@ -410,6 +410,26 @@ assert_failed_object() {
   assert_not_exist out
 }
 
+# bats test_tags=fast
+@test "a file for documents that holds something else is 73, and stays: a source that was named by mistake" {
+  local arguments
+  make_file a 10
+  cp a old
+  for arguments in 'write a 127.0.0.1' 'post a rdmaput1,127.0.0.1,7475,0x7f00,0x12,4096' 'serve out' devices; do
+    # shellcheck disable=SC2086
+    run --separate-stderr rdmaput $arguments --json-file a
+    assert_equal "$status" 73
+    assert_regex "$stderr" '^rdmaput: a: cannot create: it holds something else than JSON of rdmaput'
+    assert_same old a
+  done
+  assert_not_exist out
+  : > own
+  for arguments in first second; do
+    run rdmaput write --json-file own a 127.0.0.1:1/$arguments
+    assert_equal "$(jq -r .destination own)" "127.0.0.1:1/$arguments"
+  done
+}
+
 # ---- where it cannot be written -----------------------------------------------------------------
 
 # COMMAND... - it runs the program, with standard output where nothing can be written, and ends with 74, or
