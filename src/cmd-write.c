@@ -205,12 +205,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {
-    {&options_segments_argp, 0, NULL, 0},
-    {&options_connect_argp, 0, NULL, 0},
-    {&options_retry_argp, 0, NULL, 0},
-    {&options_progress_argp, 0, NULL, 0},
-    {&options_common_argp, 0, NULL, 0},
-    {NULL, 0, NULL, 0},
+    {&options_segments_argp, 0, NULL, 0}, {&options_connect_argp, 0, NULL, 0},
+    {&options_retry_argp, 0, NULL, 0},    {&options_progress_argp, 0, NULL, 0},
+    {&options_common_argp, 0, NULL, 0},   {NULL, 0, NULL, 0},
 };
 
 static const struct argp argp = {
@@ -354,6 +351,22 @@ static int meet_and_send(const struct arguments *arguments, const struct deliver
 
 static struct remote far_end; /* with -e */
 
+/* What the server there said of it, as it knows more. */
+static void note_far_end(struct json_object *document, const struct error *err)
+{
+    if (!document)
+        return;
+    /* An earlier attempt's. */
+    json_object_object_del(document, "far_end");
+    if (!error_is_set(err) || !far_end.said[0])
+        return;
+    struct json_object *said = json_object_new_object();
+    document_add_text(said, "message", far_end.said);
+    if (far_end.hinted[0])
+        document_add_text(said, "hint", far_end.hinted);
+    document_add(document, "far_end", said);
+}
+
 /* A sender_job's. */
 static void leave(const struct error *err) __attribute__((noreturn));
 static void leave(const struct error *err)
@@ -373,14 +386,17 @@ static int start_and_send(const struct arguments *arguments, struct delivery *de
         .place = &delivery->place,
         .port = arguments->connect.port,
         .timeout = arguments->common.timeout};
-    if (remote_start(&far_end, &remote, err) < 0)
+    if (remote_start(&far_end, &remote, err) < 0) {
+        note_far_end(delivery->document, err);
         return -1;
+    }
     job->secret = &far_end.secret;
     job->places = &far_end.places;
     int rc = delivery_name_single(delivery, far_end.directory, err);
     if (rc == 0)
         rc = send_objects(delivery, job, err);
     remote_end(&far_end, err);
+    note_far_end(delivery->document, err);
     return rc;
 }
 

@@ -289,10 +289,23 @@ static int run(struct remote *remote, const struct command *command, struct erro
 /* ---- its messages, and its end, on threads --------------------------------------------------- */
 
 struct lines {
+    struct remote *remote;
     const char *host;
     char text[LINE_BYTES];
     size_t len;
 };
+
+/* Those of the program itself, as log.c prints them. */
+static void keep_words(struct remote *remote, const char *line)
+{
+    static const char message[] = "rdmaput: ", hint[] = "rdmaput: hint: ";
+    if (strncmp(line, hint, sizeof hint - 1) == 0) {
+        snprintf(remote->hinted, sizeof remote->hinted, "%s", line + sizeof hint - 1);
+    } else if (strncmp(line, message, sizeof message - 1) == 0) {
+        snprintf(remote->said, sizeof remote->said, "%s", line + sizeof message - 1);
+        remote->hinted[0] = '\0';
+    }
+}
 
 static void end_line(struct lines *lines)
 {
@@ -301,6 +314,7 @@ static void end_line(struct lines *lines)
     lines->text[lines->len] = '\0';
     if (lines->len > 0)
         log_relayed(lines->host, lines->text);
+    keep_words(lines->remote, lines->text);
     lines->len = 0;
 }
 
@@ -323,7 +337,7 @@ static bool relay_some(struct lines *lines, int fd)
 static void *relay_main(void *argument)
 {
     struct remote *remote = argument;
-    struct lines lines = {.host = remote->job->place->host};
+    struct lines lines = {.remote = remote, .host = remote->job->place->host};
     struct pollfd fds[] = {{.fd = remote->messages_fd, .events = POLLIN},
                            {.fd = remote->stop_fd, .events = POLLIN}};
     bool more = true;

@@ -45,6 +45,8 @@ struct remote {
     struct secret secret;        /* that the server knows, too; a fresh one */
     struct client_places places; /* where it listens */
     bool directory;              /* it serves one, so that objects have names */
+    char said[512], hinted[512]; /* once its messages have ended: the last one of the program there, and
+                                  * the hint behind it; may be empty */
 };
 
 /*

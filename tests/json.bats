@@ -203,10 +203,15 @@ page_fields() {
   assert_equal "$status" 69
   run rdmaput check --json-file failing "$dest"
   assert_equal "$status" 1
+  # shellcheck disable=SC2016 # the other shell's
+  printf '%s\n' '#!/bin/sh' shift 'exec sh -c "$*"' > rsh
+  chmod +x rsh
+  run rdmaput write --json-file there -e ./rsh --remote-program "$RDMAPUT" a host/missing/x
+  assert_equal "$status" 73
   start_server --once --json-file region --region 1M --ticket ticket
   rdmaput post --json a "$(< ticket)" >> printed
   wait_server
-  cat sessions plan mixed refused partly nobody failing region >> printed
+  cat sessions plan mixed refused partly nobody failing there region >> printed
   for command in "${commands[@]}"; do
     schema_fields "$command" | grep -v '^\.error\.' > in-schema
     with_schema -r --arg command "$command" \

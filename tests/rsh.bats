@@ -59,6 +59,13 @@ setup() {
   run put a host/missing/x
   assert_run 73 'rdmaput: host: missing/x: cannot create: No such file or directory' \
     'rdmaput: host: hint: ' 'rdmaput: host: the server there ended with status 73'
+  run put --json-file told a host/missing/x
+  assert_equal "$(jq -r '.error.message + " - " + .far_end.message' told)" \
+    'the server there ended with status 73 - missing/x: cannot create: No such file or directory'
+  [ -n "$(jq -r '.far_end.hint // empty' told)" ]
+  run put --json-file told a host/a
+  assert_equal "$(jq -c .far_end told)" null
+  rm far/a
   run put a host/missing/
   assert_run 73 'rdmaput: host: missing/: cannot serve this directory'
   mkdir far/dir
