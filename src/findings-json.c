@@ -17,6 +17,8 @@ static void append(struct json_object *array, const struct finding *finding)
     document_add_text(object, "name", finding->name);
     document_add_text(object, "result", names[finding->result]);
     document_add_text(object, "message", finding->text);
+    if (finding->class != ERROR_NONE)
+        document_add_text(object, "kind", error_class_name(finding->class));
     document_add_text(object, "hint", finding->hint[0] ? finding->hint : NULL);
     if (finding->ns > 0)
         document_add_number(object, "duration_ns", finding->ns);

@@ -47,8 +47,11 @@ void findings_add(struct findings *findings, enum finding_result result, const c
 void findings_add_error(struct findings *findings, const char *name, uint64_t ns,
                         const struct error *err)
 {
+    size_t before = findings->count;
     findings_add(findings, FINDING_FAILED, name, err->hint, ns, "%s%s%s", err->subject,
                  err->subject[0] ? ": " : "", err->text);
+    if (findings->count > before)
+        findings->items[before].class = err->class;
 }
 
 size_t findings_count(const struct findings *findings, enum finding_result result)

@@ -19,6 +19,7 @@ enum finding_result {
 
 struct finding {
     enum finding_result result;
+    enum error_class class; /* of findings_add_error, else ERROR_NONE */
     char name[48];  /* what was tried, for programs: "modules", "size-4096"; of a-z, 0-9 and - */
     char text[320]; /* what was found, on one line */
     char hint[320]; /* the command or the setting that mends it; may be empty */

@@ -117,6 +117,8 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
         options->json = true;
         return 0;
     case OPTIONS_JSON_FILE:
+        if (!*arg)
+            argp_error(state, "--json-file: a FILE is due");
         options->json_file = arg;
         return 0;
     case ARGP_KEY_END:

@@ -204,6 +204,7 @@ setup() {
   assert_finding connect failed 'nobody listens' 'rdmaput serve'
   assert_finding exchange skipped 'since connect failed'
   assert_failed connect
+  assert_equal "$(jq -c '[.findings[].kind]' json)" '[null,null,"unavailable",null,null,null,null]'
 }
 
 @test "fault: another program listens" {

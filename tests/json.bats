@@ -416,6 +416,13 @@ assert_failed_object() {
 }
 
 # bats test_tags=fast
+@test "a file for documents has a name" {
+  run --separate-stderr rdmaput devices --json-file=
+  assert_equal "$status" 64
+  assert_regex "$stderr" 'a FILE is due'
+}
+
+# bats test_tags=fast
 @test "a file for documents that holds something else is 73, and stays: a source that was named by mistake" {
   local arguments
   make_file a 10
