@@ -28,31 +28,35 @@ static struct {
     pthread_mutex_t lock;
 } output = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Whether a file is there that no document begins: a source, say, that was named by mistake. */
-static bool holds_something_else(const char *path)
+/* A file that no document begins is a source, say, that was named by mistake. */
+static int check_content(const char *path, struct error *err)
 {
     static const char begin[] = "{\"version\":";
     char found[sizeof begin - 1];
     struct stat st;
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-        return false;
+        return 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return 0;
     ssize_t len = fdio_pread(fd, found, sizeof found, 0);
+    int errnum = errno;
     close(fd);
-    return len != (ssize_t)sizeof found || memcmp(found, begin, sizeof found) != 0;
+    if (len < 0)
+        return error_set_errno(err, ERROR_STORAGE, STAGE_OPEN, path, errnum, "cannot read");
+    if (len == (ssize_t)sizeof found && memcmp(found, begin, sizeof found) == 0)
+        return 0;
+    error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,
+              "cannot create: it holds something else than JSON of rdmaput");
+    return error_hint(err, "--json-file replaces no file but its own: name another one, or remove "
+                           "that");
 }
 
 int document_open(const char *path, struct error *err)
 {
     output.path = path ? path : "standard output";
-    if (path && holds_something_else(path)) {
-        error_set(err, ERROR_CANNOT_CREATE, STAGE_OPEN, path,
-                  "cannot create: it holds something else than JSON of rdmaput");
-        return error_hint(err, "--json-file replaces no file but its own: name another one, or "
-                               "remove that");
-    }
+    if (path && check_content(path, err) < 0)
+        return -1;
     output.file = path ? fopen(path, "we") : stdout;
     if (!output.file && errno == EINTR && signals_count() > 0)
         return error_set(err, ERROR_INTERRUPTED, STAGE_OPEN, path, "interrupted by a signal");

@@ -17,7 +17,7 @@
 
 /* Where documents go, from now on: to path, which is created, or made empty where a document begins it,
  * and refused where it holds something else; NULL: standard output.
- * A pipe that nobody reads yet is waited for. -1 with *err: 73, or ERROR_INTERRUPTED. */
+ * A pipe that nobody reads yet is waited for. -1 with *err: 73, 74, or ERROR_INTERRUPTED. */
 int document_open(const char *path, struct error *err);
 
 /* Whether that was called: without it no document is made, and nothing below does anything. */
