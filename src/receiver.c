@@ -562,6 +562,11 @@ uint64_t receiver_least_memory(void)
     return session_memory(SLOT_COUNT, 2) + WIRE_MIN_SLOT_SIZE;
 }
 
+uint64_t receiver_single_memory(void)
+{
+    return session_memory(SLOT_COUNT, 1) + WIRE_MIN_SLOT_SIZE;
+}
+
 uint64_t receiver_wanted_memory(void)
 {
     return session_memory(SLOT_COUNT, WIRE_MAX_OBJECTS) + 2 * SLOT_COUNT * SLOT_SIZE;

@@ -56,8 +56,10 @@ struct receiver_job {
     void *context;
 };
 
-/* The pinned memory without which no session works, and that with which it has all it can use. */
+/* The pinned memory without which no session works beside others, or alone with a single object, and that with
+ * which it has all it can use. */
 uint64_t receiver_least_memory(void);
+uint64_t receiver_single_memory(void);
 uint64_t receiver_wanted_memory(void);
 
 /*

@@ -728,14 +728,14 @@ static int announce(struct server *server, struct error *err)
 static int check_memory(const struct server *server, struct error *err)
 {
     const struct server_job *job = server->job;
+    uint64_t least = receiver_single_memory();
     char limit[UNITS_TEXT], wanted[UNITS_TEXT];
-    if (job->inside || job->ticket || job->max_memory ||
-        server->budget.most_bytes >= server->budget.least)
+    if (job->inside || job->ticket || job->max_memory || server->budget.most_bytes >= least)
         return 0;
     error_set(err, ERROR_RESOURCE, STAGE_LISTEN, NULL,
               "%s of memory may be locked, and a session takes %s",
               units_format_size(server->budget.most_bytes, limit),
-              units_format_size(server->budget.least, wanted));
+              units_format_size(least, wanted));
     return error_hint(err, "%s", memory_limit_hint());
 }
 

@@ -114,11 +114,10 @@ read_memory() {
 }
 
 # bats test_tags=device
-@test "a server that may pin little or nothing works, or says at once what it needs" {
-  local limit text
+@test "a server that may pin little works, or says to a client what it needs; one that may pin nothing ends at once" {
+  local limit
   make_file source 1000000
-  for limit in 64 0; do
-    case $limit in 64) text='64.00 KiB' ;; 0) text='0( |;|$)' ;; esac
+  for limit in 64 44; do
     limit_server $limit
     start_server received
     within 10000 run rdmaput write source "$dest"
@@ -127,12 +126,22 @@ read_memory() {
       assert_same received source
     else
       assert_equal "$status" 71
-      assert_worked_or_explained "$(< "$server_err")" 71 "$text"
+      assert_worked_or_explained "$(< "$server_err")" 71 "$limit.00 KiB"
       is_absent received
     fi
     kill -0 "$server_pid" || fail 'the server ended'
     stop_server
     rm -f received
+  done
+  for limit in 40 0; do
+    limit_server $limit
+    launch_server "limited$limit" --bind "$addr" received
+    wait_server 10
+    assert_equal "$server_status" 71
+    has_text "$server_err" ' of memory may be locked, and a session takes 44.00 KiB' || fail "$(< "$server_err")"
+    has_text "$server_err" 'hint: raise the limit of locked memory' || fail "$(< "$server_err")"
+    is_absent "$ready_file"
+    is_absent received
   done
 }
 

@@ -117,7 +117,7 @@ assert_log() { [[ $(< "$server_err") == *"$1"* ]] || fail "'$1' is not in: $(< "
   become_nobody
   # shellcheck disable=SC2016 # the other shell's
   run bash -c 'ulimit -l 16 && exec "$@"' - "${server_wrapper[@]}" "$RDMAPUT" serve --bind "$addr" --port 0 --ready-file ready --discard
-  assert_run 71 '16.00 KiB of memory may be locked, and a session takes ' 'hint: raise the limit of locked memory'
+  assert_run 71 '16.00 KiB of memory may be locked, and a session takes 44.00 KiB' 'hint: raise the limit of locked memory'
   assert_not_exist ready
 }
 
