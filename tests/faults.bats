@@ -489,7 +489,7 @@ take_ports() {
   wait_for_text "$process_out" ready
 }
 
-# bats test_tags=fast,device
+# bats test_tags=fast,device,siw
 @test "ports that TCP connections of this host have are not the end of a write" {
   need_root 'choose the ports'
   make_file source 10

@@ -1,6 +1,6 @@
 # What `rdmaput serve DIR` makes of the names that clients give: whole files or nothing, below DIR and
 # nowhere else.
-# bats file_tags=rxe
+# bats file_tags=rxe,storage
 # shellcheck disable=SC2154,SC2034,SC2030,SC2031 # lib/common.bash and bats set and use what is here
 
 load lib/common

@@ -1,5 +1,5 @@
 # in-place.bats - `serve --in-place`: files and block devices, written where clients say
-# bats file_tags=siw
+# bats file_tags=siw,storage
 # shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
 

@@ -1,5 +1,5 @@
 # progress.bats - how far a transfer is, for people and for programs; and what held it back
-# bats file_tags=rxe
+# bats file_tags=rxe,storage
 # shellcheck disable=SC2016,SC2154 # for another shell; variables of lib/common.bash
 load lib/common
 

@@ -1,6 +1,6 @@
 # resume.bats - `write --resume` and `serve --keep-partial`: what broke is gone on from, and what
 # came of it is the source
-# bats file_tags=siw
+# bats file_tags=siw,storage
 # shellcheck disable=SC2030,SC2031 # a test's own limits end with it
 # shellcheck disable=SC2016 # awk's own
 # shellcheck disable=SC2154 # lib/common.bash and bats set what is used here

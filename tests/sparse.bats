@@ -1,5 +1,5 @@
 # sparse.bats - holes of files are not sent, and are holes at the far end; elsewhere zeros
-# bats file_tags=siw
+# bats file_tags=siw,storage
 # shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
 

@@ -1,5 +1,5 @@
 # streams.bats - `write -` and `serve -`: pipes at both ends, slow, broken or closed ones too
-# bats file_tags=rxe
+# bats file_tags=rxe,storage
 # shellcheck disable=SC2030,SC2031 # what a test sets for itself
 # shellcheck disable=SC2034,SC2154 # variables of lib/common.bash
 load lib/common
