@@ -166,20 +166,6 @@ static void blame_bind(const struct connecting *job, struct error *err)
     error_hint(err, "'rdmaput devices' lists the addresses that reach a device");
 }
 
-/* By --bind it may have come to a device whose fabric has no such server. */
-static void blame_path(const struct connecting *job, const struct endpoint *endpoint,
-                       struct error *err)
-{
-    if (!job->src || endpoint->answered || err->class != ERROR_UNAVAILABLE ||
-        err->stage != STAGE_CONNECT)
-        return;
-    err->hint[0] = '\0';
-    error_hint(err,
-               "start 'rdmaput serve' there, or name its port: HOST:PORT; or does it serve another "
-               "fabric than that of %s, which --bind %s goes by?",
-               endpoint->facts.device, job->target->bind);
-}
-
 /* What goes out by a port that is down gets no answer. */
 static void blame_port(const struct endpoint *endpoint, struct error *err)
 {
@@ -212,7 +198,6 @@ static int try_port(const struct connecting *job, const struct sockaddr *dest, i
     *port_taken = endpoint->port_taken;
     if (job->target->facts)
         *job->target->facts = endpoint->facts;
-    blame_path(job, endpoint, err);
     blame_port(endpoint, err);
     endpoint_close(endpoint);
     blame_bind(job, err);

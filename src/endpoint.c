@@ -218,7 +218,12 @@ static int nobody_listens(const struct endpoint *endpoint, struct error *err)
 {
     error_set(err, ERROR_UNAVAILABLE, STAGE_CONNECT, endpoint->peer,
               "connection rejected: nobody listens on that port");
-    return error_hint(err, "start 'rdmaput serve' there, or name its port: HOST:PORT");
+    return error_hint(err, "start 'rdmaput serve' there, or name its port: HOST:PORT%s%s",
+                      endpoint->bound
+                          ? "; or does it serve another fabric than that of the address "
+                            "that this goes from, on "
+                          : "",
+                      endpoint->bound ? endpoint->facts.device : "");
 }
 
 static void keep_answer(const struct rdma_cm_event *event, struct endpoint_answer *answer)
@@ -341,6 +346,7 @@ int endpoint_resolve(struct endpoint *endpoint, const struct sockaddr *src,
 {
     struct error cause = {.class = ERROR_NONE};
     int64_t start = clock_now(), routed;
+    endpoint->bound = src != NULL;
     address_format(dest, endpoint->peer);
     memcpy(endpoint->facts.peer, endpoint->peer, sizeof endpoint->facts.peer);
     int rc = resolve_address(endpoint, src, dest, deadline, &cause);

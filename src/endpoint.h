@@ -28,6 +28,7 @@ struct endpoint {
     struct ibv_pd *pd;
     bool owns_pd;
     bool adopted; /* the peer asked for the connection */
+    bool bound;   /* the address that it goes from was chosen, and so the device */
     struct completion_queue queue;
     int stop_fd;      /* not owned */
     uint64_t timeout; /* ns: the transport's own retries are made to fit into it */
