@@ -138,7 +138,7 @@ void session_understand(const struct session *session, const struct wire_message
               session->endpoint->peer, "%s: %s",
               message->type == WIRE_FAILED ? "not committed" : "the peer gave up", text);
     if (hint[0])
-        error_hint(err, "%s%s", memory_is_limited(err) ? "on the peer's host: " : "", hint);
+        error_hint(err, "%s%s", err->class == ERROR_RESOURCE ? "on the peer's host: " : "", hint);
 }
 
 static int peer_error(struct session *session, const struct wire_message *message,
