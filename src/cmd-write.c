@@ -376,6 +376,17 @@ static void leave(const struct error *err)
     finish(&last);
 }
 
+static int send_to_started(struct delivery *delivery, struct sender_job *job, struct error *err)
+{
+    job->secret = &far_end.secret;
+    job->places = &far_end.places;
+    int rc = delivery_name_single(delivery, far_end.directory, err);
+    if (rc == 0)
+        rc = send_objects(delivery, job, err);
+    remote_end(&far_end, err);
+    return rc;
+}
+
 /* Starts the server first. */
 static int start_and_send(const struct arguments *arguments, struct delivery *delivery,
                           struct sender_job *job, struct error *err)
@@ -386,16 +397,9 @@ static int start_and_send(const struct arguments *arguments, struct delivery *de
         .place = &delivery->place,
         .port = arguments->connect.port,
         .timeout = arguments->common.timeout};
-    if (remote_start(&far_end, &remote, err) < 0) {
-        note_far_end(delivery->document, err);
-        return -1;
-    }
-    job->secret = &far_end.secret;
-    job->places = &far_end.places;
-    int rc = delivery_name_single(delivery, far_end.directory, err);
+    int rc = remote_start(&far_end, &remote, err);
     if (rc == 0)
-        rc = send_objects(delivery, job, err);
-    remote_end(&far_end, err);
+        rc = send_to_started(delivery, job, err);
     note_far_end(delivery->document, err);
     return rc;
 }
