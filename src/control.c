@@ -89,8 +89,8 @@ int control_announce(const char *addresses, bool directory, struct error *err)
     char *text;
     if (!addresses[0]) {
         error_set(err, ERROR_UNAVAILABLE, STAGE_LISTEN, NULL,
-                  "no address of this host reaches an RDMA device");
-        return error_hint(err, "'rdmaput devices' lists devices and addresses");
+                  "only link-local addresses of this host reach an RDMA device");
+        return error_hint(err, "give its network device another one: 'rdmaput devices' lists them");
     }
     int len = asprintf(&text, OURS "%u %s\n%s\n", WIRE_VERSION, directory ? "directory" : "file",
                        addresses);

@@ -21,10 +21,9 @@ enum facts_stage {
 struct facts {
     char device[64]; /* empty: none was reached yet */
     uint8_t port;
-    const char *kind; /* "InfiniBand", "RoCE" or "iWARP"; NULL: not known yet */
-    uint32_t mtu;     /* bytes of the port's active MTU; 0: not known yet */
-    char gid
-        [ADDRESS_TEXT]; /* that the port speaks from; empty: none yet, or iWARP, which has none */
+    const char *kind;         /* "InfiniBand", "RoCE" or "iWARP"; NULL: not known yet */
+    uint32_t mtu;             /* bytes of the port's active MTU; 0: not known yet */
+    char gid[ADDRESS_TEXT];   /* that the port speaks from; empty: none yet, or iWARP */
     char local[ADDRESS_TEXT]; /* ADDR:PORT; empty: none yet */
     char peer[ADDRESS_TEXT];
     unsigned send_depth, max_sge, max_inline; /* of the queue pair; 0: there was none */
