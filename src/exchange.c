@@ -276,6 +276,16 @@ static bool attend(struct exchange *exchange, struct exchange_guest *guest)
     return false;
 }
 
+static void attend_all(struct exchange *exchange)
+{
+    for (unsigned i = 0; i < exchange->count;) {
+        if (attend(exchange, &exchange->guests[i]))
+            i++;
+        else
+            end_guest(exchange, i);
+    }
+}
+
 /* ---- new clients --------------------------------------------------------------------------- */
 
 static bool is_of(const struct exchange_guest *guest, const uint8_t *host)
@@ -306,6 +316,9 @@ static unsigned count_admitted(const struct exchange *exchange, const uint8_t *h
 
 static bool make_room(struct exchange *exchange, const uint8_t *host, bool admitted)
 {
+    /* Some may have gone since, and nobody has to go for those. */
+    if (exchange->count >= EXCHANGE_OF_HOST)
+        attend_all(exchange);
     if (admitted && count_admitted(exchange, host) >= EXCHANGE_OF_HOST)
         return end_oldest(exchange, EXCHANGE_GREETING, host);
     return exchange->count < EXCHANGE_GUESTS || end_oldest(exchange, EXCHANGE_REFUSED, NULL) ||
@@ -402,12 +415,7 @@ void exchange_work(struct exchange *exchange)
 {
     if (!exchange->open)
         return;
-    for (unsigned i = 0; i < exchange->count;) {
-        if (attend(exchange, &exchange->guests[i]))
-            i++;
-        else
-            end_guest(exchange, i);
-    }
+    attend_all(exchange);
     /* No more than this at once: the server has other work. */
     for (int i = 0; i < EXCHANGE_GUESTS && !rests(exchange); i++)
         if (!take_one(exchange))

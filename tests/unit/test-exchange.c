@@ -834,6 +834,21 @@ static void clients_that_are_not_allowed_drive_nobody_out(void **state)
     assert_can_meet(bench, slow, EXCHANGE_GUESTS);
 }
 
+static void nobody_goes_for_a_client_that_has_gone(void **state)
+{
+    struct bench *bench = *state;
+    int slow[EXCHANGE_OF_HOST], goes;
+
+    dial_slowly(bench, slow, EXCHANGE_OF_HOST - 1);
+    /* Both are taken in one turn of the loop. */
+    goes = dial_as_nth(bench, 0);
+    say_hello(goes);
+    close(goes);
+    slow[EXCHANGE_OF_HOST - 1] = dial_as_nth(bench, 0);
+    pump_for(bench, 20 * CLOCK_NS_PER_MS);
+    assert_can_meet(bench, slow, EXCHANGE_OF_HOST);
+}
+
 static void clients_that_were_refused_go_first(void **state)
 {
     struct bench *bench = *state;
@@ -1608,6 +1623,7 @@ int main(void)
         test(one_host_does_not_keep_others_out),
         test(silent_clients_of_one_host_drive_out_no_others),
         test(clients_that_are_not_allowed_drive_nobody_out),
+        test(nobody_goes_for_a_client_that_has_gone),
         test(clients_that_were_refused_go_first),
         test(no_more_descriptors_are_asked_for_than_there_is_room),
         test(a_lack_of_descriptors_is_waited_out),
