@@ -496,6 +496,9 @@ static bool conclude_stream(struct talk *talk)
             drip(talk);
     } while (!stream_has_ended(&talk->stream) && link_now() < talk->deadline);
     bool ended = stream_has_ended(&talk->stream);
+    /* What was said just before the end. */
+    if (ended)
+        hear_stream(talk, &said, talk->deadline);
     talk_note_refusal(talk, said.bytes, said.len);
     stream_close(&talk->stream);
     return ended;
